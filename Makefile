@@ -1,0 +1,39 @@
+# Every target sets itself up: a virtual environment in .venv, the pinned versions of constraints.txt, then the work.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := torch,onnx,ray,data,test,dev
+PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
+
+.PHONY: demo test test-slow lint bench clean
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (a few minutes the first time)"
+	@$(PIP) torch==2.13.0
+	@$(PIP) -e ".[$(EXTRAS)]"
+	@touch $@
+
+demo: $(VENV)/installed
+	$(BIN)/softscope demo
+
+test: $(VENV)/installed
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)
+
+test-slow: $(VENV)/installed
+	$(BIN)/python -m pytest -m slow $(ARGS)
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/installed-bench: $(VENV)/installed
+	@$(PIP) --no-deps pytorch-ood==0.4.0
+	@touch $@
+
+bench: $(VENV)/installed-bench
+	$(BIN)/softscope bench all
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

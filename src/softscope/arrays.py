@@ -1,0 +1,117 @@
+"""Shape and finiteness checks with messages that teach, and how rows are cut into chunks."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import SoftscopeError
+
+Floats = NDArray[np.float64]
+CHUNK_BYTES = 1 << 24
+
+
+def as_matrix(values: Any, name: str, *, columns: int | None = None, owner: str = "the head") -> NDArray:
+    """`values` as a finite two-dimensional float32 or float64 array with `columns` columns (float16 becomes float32)."""
+    matrix = as_rows(values, name, columns=columns, owner=owner)
+    check_finite(matrix, name)
+    return matrix
+
+
+def as_rows(values: Any, name: str, *, columns: int | None = None, owner: str = "the head") -> NDArray:
+    """Like `as_matrix` without reading the values: for arrays too large to check at once."""
+    array = values if isinstance(values, np.ndarray) else _to_array(values, name)
+    check_real(array.dtype, name)
+    if array.ndim != 2:
+        raise SoftscopeError(
+            f"{name}: expected a matrix of rows x features, found shape {array.shape}",
+            "Reshape it to one row an input, z.reshape(len(z), -1)",
+        )
+    check_columns(array.shape[1], name, columns=columns, owner=owner)
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise SoftscopeError(f"{name}: is empty, shape {array.shape}", "Give at least one row")
+    return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
+def as_vector(values: Any, name: str, *, length: int | None = None) -> NDArray:
+    """`values` as a finite one-dimensional float array of `length`."""
+    array = values if isinstance(values, np.ndarray) else _to_array(values, name)
+    check_real(array.dtype, name)
+    if array.ndim != 1 or array.size == 0 or (length is not None and array.size != length):
+        expected = f"{length} values" if length is not None else "a row of values"
+        raise SoftscopeError(f"{name}: expected {expected}, found shape {array.shape}", "Check what was passed")
+    check_finite(array, name)
+    return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
+def as_labels(values: Any, name: str, *, rows: int | None = None, classes: int | None = None) -> NDArray[np.int64]:
+    """`values` as int64 labels in 0..classes-1, one for each of `rows` rows."""
+    array = values if isinstance(values, np.ndarray) else _to_array(values, name)
+    if array.dtype.kind not in "iu":
+        raise SoftscopeError(f"{name}: expected whole-number labels, found {array.dtype}", "Use labels.astype(np.int64)")
+    if array.ndim != 1:
+        raise SoftscopeError(f"{name}: expected one label a row, found shape {array.shape}", "Use labels.argmax(1)")
+    if rows is not None and array.size != rows:
+        raise SoftscopeError(f"{name}: {array.size} labels for {rows} rows", "Save features and labels together")
+    labels = array.astype(np.int64)
+    outside = labels < 0 if classes is None else (labels < 0) | (labels >= classes)
+    if outside.any():
+        row = int(outside.argmax())
+        allowed = "0 or more" if classes is None else f"0..{classes - 1}"
+        raise SoftscopeError(
+            f"{name}: row {row} has label {labels[row]}, expected {allowed}",
+            "Number the classes as the rows of the head's weight",
+        )
+    return labels
+
+
+def check_real(dtype: np.dtype, name: str) -> None:
+    """Raise unless `dtype` is float16, float32 or float64."""
+    if dtype not in (np.float16, np.float32, np.float64):
+        why = "object arrays can't be read safely" if dtype == object else "features are real numbers"
+        raise SoftscopeError(f"{name}: expected float32 or float64, found {dtype} ({why})", "Use .astype(np.float32)")
+
+
+def check_columns(found: int, name: str, *, columns: int | None, owner: str = "the head") -> None:
+    """Raise unless there are `columns` columns."""
+    if columns is not None and found != columns:
+        raise SoftscopeError(
+            f"{name}: has {found} columns, {owner} expects {columns}",
+            "Take features from the layer that feeds the head, from the same network",
+        )
+
+
+def check_finite(array: NDArray, name: str, *, first_row: int = 0) -> None:
+    """Raise a SoftscopeError that names the first row with NaN or inf; `first_row` numbers row 0 of `array`."""
+    # A finite sum proves finiteness in one pass; float64 keeps large float32 values from overflowing it.
+    if np.isfinite(array.sum(dtype=np.float64)):
+        return
+    bad = ~np.isfinite(array)
+    rows = bad.reshape(len(array), -1).any(axis=1) if array.ndim else bad.reshape(1)
+    if not rows.any():
+        return
+    row = int(rows.argmax())
+    value = np.atleast_1d(array)[row].reshape(-1)[bad.reshape(len(rows), -1)[row]][0]
+    raise SoftscopeError(
+        f"{name}: row {first_row + row} holds {value}, the first of {int(rows.sum())} bad rows",
+        "Drop these rows or mend what made them",
+    )
+
+
+def chunk_rows(columns: int, itemsize: int = 8, budget: int = CHUNK_BYTES) -> int:
+    """How many rows of `columns` items fit into `budget` bytes, at least 1."""
+    return max(1, budget // max(1, columns * itemsize))
+
+
+def spans(rows: int, size: int) -> Iterator[slice]:
+    """Consecutive slices of `size` rows that cover 0..rows."""
+    for start in range(0, rows, size):
+        yield slice(start, min(rows, start + size))
+
+
+def _to_array(values: Any, name: str) -> NDArray:
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise SoftscopeError(f"{name}: is no array of numbers ({error})", "Pass a numpy array") from error
