@@ -49,7 +49,9 @@ def as_labels(values: Any, name: str, *, rows: int | None = None, classes: int |
     """`values` as int64 labels in 0..classes-1, one for each of `rows` rows."""
     array = values if isinstance(values, np.ndarray) else _to_array(values, name)
     if array.dtype.kind not in "iu":
-        raise SoftscopeError(f"{name}: expected whole-number labels, found {array.dtype}", "Use labels.astype(np.int64)")
+        raise SoftscopeError(
+            f"{name}: expected whole-number labels, found {array.dtype}", "Use labels.astype(np.int64)"
+        )
     if array.ndim != 1:
         raise SoftscopeError(f"{name}: expected one label a row, found shape {array.shape}", "Use labels.argmax(1)")
     if rows is not None and array.size != rows:

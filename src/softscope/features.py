@@ -36,6 +36,11 @@ class FeatureSet:
             check_finite(block, f"{self.name}: z", first_row=span.start)
             yield block
 
+    def check_labels(self, classes: int) -> None:
+        """Raise unless every label, where there are labels, is in 0..classes-1."""
+        if self.labels is not None:
+            as_labels(self.labels, f"{self.name}: labels", classes=classes)
+
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "FeatureSet":
         """Open a feature file."""

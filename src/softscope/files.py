@@ -103,7 +103,9 @@ def writing_failed(target: Path, error: OSError) -> SoftscopeError:
     if error.errno in _DISK_FULL:
         return SoftscopeError(f"{target}: the disk is full, nothing was written", "Free some space and run again")
     reason = error.strerror or first_line(error)
-    return SoftscopeError(f"{target}: can't be written ({reason})", "Choose another output path or mend its permissions")
+    return SoftscopeError(
+        f"{target}: can't be written ({reason})", "Choose another output path or mend its permissions"
+    )
 
 
 def _sync(path: Path) -> None:

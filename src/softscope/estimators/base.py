@@ -1,0 +1,118 @@
+"""The contract every estimator keeps: what it is called, what it needs, how it is fitted, how it scores.
+
+Larger always means more uncertain. Scores are finite float64, computed in chunks of rows, and do not depend on how
+the rows were cut.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats, check_columns
+from ..errors import SoftscopeError
+from ..features import FeatureSet
+from ..head import Head
+
+
+@dataclass(frozen=True)
+class Info:
+    """What the docs say of an estimator; `needs` is any of 'head', 'train', 'labels'."""
+
+    id: str
+    name: str
+    symbol: str
+    formula: str
+    needs: tuple[str, ...]
+    source: str = "Pearce, Brintrup, Zhu 2021"
+
+
+class Estimator(ABC):
+    """An uncertainty of final-layer features. Constructors take keywords only and store them verbatim."""
+
+    info: ClassVar[Info]
+    head_: Head
+    n_features_: int
+
+    def fit(self, head: Head, train: FeatureSet | None = None) -> Self:
+        """Take what the estimator needs from the head and the training features; returns itself."""
+        self.head_ = head
+        self.n_features_ = head.n_features
+        if "train" in self.info.needs:
+            if train is None:
+                raise SoftscopeError(f"{self.info.name} needs training features", "Pass fit(head, train)")
+            check_columns(train.n_features, f"{train.name}: z", columns=head.n_features)
+            if "labels" in self.info.needs and train.labels is None:
+                raise SoftscopeError(
+                    f"{self.info.name} needs labels, {train.name} has none", "Save them with the features"
+                )
+            train.check_labels(head.n_classes)
+            self._fit(head, train)
+        return self
+
+    def uncertainty(self, z: Any) -> Floats:
+        """One finite float64 a row, larger = more uncertain, in an order that can't saturate."""
+        return self._rows(z, self._uncertainty, np.float64)
+
+    def plain(self, z: Any) -> NDArray[np.float32]:
+        """The value as the paper defines it, in plain float32 as the paper computed it: ties and all."""
+        return self._rows(z, self._plain, np.float32)
+
+    def state(self) -> dict[str, NDArray]:
+        """The fitted arrays beyond the head, enough for `restore` on another machine."""
+        return {}
+
+    def restore(self, head: Head, state: Mapping[str, NDArray]) -> Self:
+        """The inverse of `state`: a fitted estimator without the training features."""
+        self.head_ = head
+        self.n_features_ = head.n_features
+        self._restore(state)
+        return self
+
+    def params(self) -> dict[str, Any]:
+        """The constructor's arguments, as given."""
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.params().items())})"
+
+    def _fit(self, head: Head, train: FeatureSet) -> None:
+        """Fit on `train`, whose columns and labels have been checked against the head."""
+
+    def _restore(self, state: Mapping[str, NDArray]) -> None:
+        """Take the arrays of `state` back."""
+
+    @abstractmethod
+    def _uncertainty(self, rows: NDArray) -> NDArray:
+        """Scores of one chunk of finite rows."""
+
+    def _plain(self, rows: NDArray) -> NDArray:
+        return self._uncertainty(rows)
+
+    def _rows(self, z: Any, score: Any, dtype: type) -> NDArray:
+        features = self._features(z)
+        out = np.empty(len(features), dtype)
+        start = 0
+        for rows in features.chunks():
+            out[start : start + len(rows)] = score(rows)
+            start += len(rows)
+        return out
+
+    def _features(self, z: Any) -> FeatureSet:
+        if not hasattr(self, "head_"):
+            raise SoftscopeError(f"{self.info.name} is not fitted", "Call fit(head, train) first")
+        features = z if isinstance(z, FeatureSet) else FeatureSet(z, name="z")
+        check_columns(features.n_features, f"{features.name}: z", columns=self.n_features_)
+        return features
+
+
+def each_chunk(features: FeatureSet, rows: int | None = None) -> Iterator[tuple[slice, NDArray]]:
+    """The chunks of `features` with the slice of rows each covers."""
+    start = 0
+    for block in features.chunks(rows):
+        yield slice(start, start + len(block)), block
+        start += len(block)
