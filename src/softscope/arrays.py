@@ -13,7 +13,7 @@ CHUNK_BYTES = 1 << 24
 
 
 def as_matrix(values: Any, name: str, *, columns: int | None = None, owner: str = "the head") -> NDArray:
-    """`values` as a finite two-dimensional float32 or float64 array with `columns` columns (float16 becomes float32)."""
+    """`values` as a finite float32 or float64 matrix with `columns` columns (float16 becomes float32)."""
     matrix = as_rows(values, name, columns=columns, owner=owner)
     check_finite(matrix, name)
     return matrix
@@ -71,7 +71,7 @@ def as_labels(values: Any, name: str, *, rows: int | None = None, classes: int |
 def check_real(dtype: np.dtype, name: str) -> None:
     """Raise unless `dtype` is float16, float32 or float64."""
     if dtype not in (np.float16, np.float32, np.float64):
-        why = "object arrays can't be read safely" if dtype == object else "features are real numbers"
+        why = "object arrays can't be read safely" if dtype.hasobject else "features are real numbers"
         raise SoftscopeError(f"{name}: expected float32 or float64, found {dtype} ({why})", "Use .astype(np.float32)")
 
 

@@ -95,7 +95,7 @@ class Estimator(ABC):
 
     def _rows(self, z: Any, score: Any, dtype: type) -> NDArray:
         features = self._features(z)
-        out = np.empty(len(features), dtype)
+        out: NDArray = np.empty(len(features), dtype)
         start = 0
         for rows in features.chunks():
             out[start : start + len(rows)] = score(rows)
