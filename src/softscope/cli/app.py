@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .bench import bench
 
 app = typer.Typer(
     name="softscope",
@@ -30,3 +31,6 @@ def root(
     ] = False,
 ) -> None:
     """When can a neural network's softmax confidence be trusted, and where it can't, why?"""
+
+
+app.command()(bench)

@@ -1,0 +1,226 @@
+"""What a benchmark reports: `Cost` (seconds, memory), `Row` (ours beside theirs, and the target), table and JSON.
+
+A benchmark module has `run(quick: bool = False) -> Iterable[Row]`; `measure`, `race`, `measure_child` take its times.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from ..errors import SoftscopeError
+from ..files import first_line
+from . import NAMES
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+T = TypeVar("T")
+S = TypeVar("S")
+_PACKAGES = ("softscope", "numpy", "scipy", "scikit-learn", "numba", "torch", "pytorch-ood", "threadpoolctl")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one piece of work took. CPU seconds are summed over threads and hardly move when the machine is busy."""
+
+    wall: float
+    cpu: float
+    peak_mb: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a benchmark: `ratio` = theirs / ours in `by`, reached when it is at least `target`.
+
+    `limit` bounds our own cost instead of, or beside, the ratio. `same` says whether both gave the same value and
+    `check` how that was judged. A peer that isn't there leaves `theirs` None and says so in `note`.
+    """
+
+    work: str
+    against: str
+    ours: Cost
+    theirs: Cost | None = None
+    target: float | None = None
+    limit: float | None = None
+    by: Literal["cpu", "wall", "peak_mb"] = "cpu"
+    same: bool | None = None
+    check: str = ""
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times less we need than they do."""
+        theirs = None if self.theirs is None else getattr(self.theirs, self.by)
+        return None if theirs is None else theirs / max(getattr(self.ours, self.by), 1e-9)
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether target and limit are met with the same value; None where there is nothing to judge."""
+        if self.same is False:
+            return False
+        met = []
+        if self.limit is not None:
+            met.append(getattr(self.ours, self.by) <= self.limit)
+        if self.target is not None and self.ratio is not None:
+            met.append(self.ratio >= self.target)
+        return all(met) if met else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, with the ratio and the verdict."""
+        return asdict(self) | {"ratio": self.ratio, "reached": self.reached}
+
+
+def measure(work: Callable[[], T], repeats: int = 3) -> tuple[Cost, T]:
+    """The least wall and the least CPU seconds of `repeats` calls, and the last result."""
+    if repeats < 1:
+        raise SoftscopeError(f"repeats: expected at least 1, found {repeats}", "Time the work at least once")
+    runs = []
+    for _ in range(repeats):
+        wall, cpu = time.perf_counter(), time.process_time()
+        result = work()
+        runs.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return Cost(min(wall for wall, _ in runs), min(cpu for _, cpu in runs)), result
+
+
+def race(ours: Callable[[], T], theirs: Callable[[], S], repeats: int = 3) -> tuple[Cost, T, Cost, S]:
+    """Both measured turn by turn, so that a busy or throttled machine is unfair to neither."""
+    our_cost, our_result = measure(ours, 1)
+    their_cost, their_result = measure(theirs, 1)
+    for _ in range(repeats - 1):
+        our_cost = _best(our_cost, measure(ours, 1)[0])
+        their_cost = _best(their_cost, measure(theirs, 1)[0])
+    return our_cost, our_result, their_cost, their_result
+
+
+def measure_child(function: str, *arguments: Any) -> tuple[Cost, Any]:
+    """Cost with peak memory of `function` ("package.module:name") in a fresh process; arguments and result are JSON.
+
+    The peak holds the interpreter and imports too: both sides of a comparison must be measured this way.
+    """
+    command = [sys.executable, "-m", "softscope.benchmarks.child", function, json.dumps(arguments)]
+    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    if child.returncode:
+        why = (child.stderr.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
+        raise SoftscopeError(f"{function}: the measured process failed ({why})", "Run it by hand to see why")
+    found = json.loads(child.stdout.splitlines()[-1])
+    return Cost(**found["cost"]), found["value"]
+
+
+def missing(module: str, package: str) -> str:
+    """Empty if the peer imports, else the sentence for a row's note: what isn't there and how to get it."""
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == module.partition(".")[0]:
+            return f"{package} is not installed: pip install '{package}'"
+        return f"{package} can't be imported ({first_line(error)})"
+    except (ImportError, RuntimeError, OSError) as error:
+        return f"{package} can't be imported ({first_line(error)})"
+    return ""
+
+
+def run(name: str, quick: bool = False) -> list[Row]:
+    """The rows of benchmark `name`; quick ones carry no target, since small sizes prove nothing."""
+    if name not in available():
+        raise SoftscopeError(f"no benchmark is called {name!r}", f"Choose from {', '.join((*available(), 'all'))}")
+    rows: Iterable[Row] = import_module(f"softscope.benchmarks.{name}").run(quick=quick)
+    return [replace(row, target=None, limit=None) if quick else row for row in rows]
+
+
+def available() -> tuple[str, ...]:
+    """The benchmarks that this installation holds."""
+    return tuple(name for name in NAMES if (Path(__file__).parent / f"{name}.py").exists())
+
+
+def to_dict(rows: Mapping[str, Sequence[Row]], command: str, quick: bool) -> dict[str, Any]:
+    """Everything a reader of the numbers needs: command, date, machine, threads, versions, rows."""
+    return {
+        "command": command,
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "quick": quick,
+        "machine": _machine(),
+        "versions": _versions(),
+        "benchmarks": {name: [row.to_dict() for row in found] for name, found in rows.items()},
+    }
+
+
+def table(name: str, rows: Sequence[Row]) -> "Table":
+    """The rows as a table for the terminal; notes go below it."""
+    from rich.table import Table
+
+    shown = Table(title=f"softscope bench {name}", caption=_notes(rows) or None, caption_justify="left")
+    for column in ("work", "against"):
+        shown.add_column(column, overflow="fold", ratio=2)
+    for column in ("ours", "theirs", "ratio", "to reach"):
+        shown.add_column(column, justify="right", no_wrap=True)
+    for column in ("reached", "same value"):
+        shown.add_column(column, justify="center")
+    for row in rows:
+        ratio = "-" if row.ratio is None else f"{row.ratio:.3g} x"
+        shown.add_row(
+            row.work, row.against, _amount(row.ours, row.by), _amount(row.theirs, row.by), ratio, _goal(row),
+            _word(row.reached), _word(row.same),
+        )  # fmt: skip
+    return shown
+
+
+def _best(one: Cost, other: Cost) -> Cost:
+    return Cost(min(one.wall, other.wall), min(one.cpu, other.cpu))
+
+
+def _amount(cost: Cost | None, by: str) -> str:
+    amount = None if cost is None else getattr(cost, by)
+    if amount is None:
+        return "-"
+    return f"{amount:,.0f} MB" if by == "peak_mb" else f"{amount:.3g} s {by}"
+
+
+def _goal(row: Row) -> str:
+    goals = [] if row.target is None else [f"{row.target:.3g} x"]
+    if row.limit is not None:
+        goals.append(f"< {row.limit:g} {'MB' if row.by == 'peak_mb' else 's'}")
+    return ", ".join(goals) or "-"
+
+
+def _word(verdict: bool | None) -> str:
+    return {None: "-", True: "[green]yes[/]", False: "[bold red]NO[/]"}[verdict]
+
+
+def _notes(rows: Sequence[Row]) -> str:
+    from rich.markup import escape
+
+    lines = (f"{row.work}: {'; '.join(filter(None, (row.check, row.note)))}" for row in rows if row.check or row.note)
+    return escape("\n".join(lines))
+
+
+def _machine() -> dict[str, Any]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    threads = {name: os.environ[name] for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS") if name in os.environ}
+    return {"system": platform.system(), "cpu": _cpu(), "cores": cores, "threads": threads or f"default ({cores})"}
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
