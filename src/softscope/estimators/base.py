@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, check_columns
+from ..arrays import Floats, check_columns, chunk_rows
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
@@ -96,10 +96,9 @@ class Estimator(ABC):
     def _rows(self, z: Any, score: Any, dtype: type) -> NDArray:
         features = self._features(z)
         out: NDArray = np.empty(len(features), dtype)
-        start = 0
-        for rows in features.chunks():
-            out[start : start + len(rows)] = score(rows)
-            start += len(rows)
+        # A chunk of rows may become a chunk of logits or cosines, so the wider of the two sets its height.
+        for span, rows in each_chunk(features, chunk_rows(max(self.n_features_, self.head_.n_classes))):
+            out[span] = score(rows)
         return out
 
     def _features(self, z: Any) -> FeatureSet:

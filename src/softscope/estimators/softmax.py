@@ -1,0 +1,181 @@
+"""Uncertainties that read the logits: the paper's E1-E3, and beside them margin, max-logit and energy.
+
+First the formulas, pure functions on logits [N, K]; then thin classes that hold a head. Each score has two forms: the
+value as the paper computes it (`plain_...`, float32, saturates) and a rank form in float64 with the same ordering in
+exact arithmetic, which can't saturate because it pivots on the runner-up, never on the winner.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats
+from ..errors import SoftscopeError
+from .base import Estimator, Info
+
+# Below this a term can't move a float64 sum that holds a 1, and exp would return denormals, which are slow.
+_NEGLIGIBLE = -700.0
+
+
+def log_odds(logits: NDArray) -> Floats:
+    """E1, rank form of U_max: log((1 - s_1) / s_1) = (l_2 - l_1) + log sum_{j >= 2} exp(l_j - l_2), logits sorted."""
+    _, gap, below = _sorted_parts(logits)
+    return np.log(np.exp(below).sum(axis=1)) - gap
+
+
+def plain_max(logits: NDArray) -> NDArray:
+    """E1 as printed, U_max = -max_i s_i, in the precision of `logits`; exactly -1 once the softmax saturates."""
+    return -softmax(logits).max(axis=1)
+
+
+def softmax(logits: NDArray) -> NDArray:
+    """s_i = exp(l_i) / sum_j exp(l_j) in the precision of `logits`, with the largest logit subtracted first."""
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def entropy(logits: NDArray) -> NDArray:
+    """E2, U_entropy = -sum_i s_i log s_i, to full relative accuracy down to the smallest normal number.
+
+    With d_j = l_1 - l_j, S = sum_{j >= 2} exp(-d_j) and T = sum_{j >= 2} d_j exp(-d_j), the entropy is
+    log1p(S) + T / (1 + S): no term is negative, so nothing cancels. Rounded to the precision of `logits`.
+    """
+    _, gap, below = _sorted_parts(logits)
+    depths = np.minimum(gap[:, None] - below, -_NEGLIGIBLE)
+    powers = np.exp(-depths)
+    rest = powers.sum(axis=1)
+    return (np.log1p(rest) + (depths * powers).sum(axis=1) / (1.0 + rest)).astype(logits.dtype)
+
+
+def log_entropy(logits: NDArray, temperature: float = 1.0) -> Floats:
+    """E2, rank form: log U_entropy of logits / temperature; E3 (U_cool) at temperature 10.
+
+    `entropy`'s sums with exp(-d_2) taken out of both, S = exp(-d_2) S' and T = exp(-d_2) T', S' >= 1:
+    log H = -d_2 + log(S' log1p(S)/S + T' / (1 + S)), finite however large the margin d_2 is.
+    """
+    _, gap, below = _sorted_parts(logits, temperature)
+    powers = np.exp(below)
+    rest = powers.sum(axis=1)
+    depths = gap * rest - (below * powers).sum(axis=1)
+    tail = np.exp(np.maximum(-gap, _NEGLIGIBLE)) * rest
+    return np.log(rest * (np.log1p(tail) / tail) + depths / (1.0 + tail)) - gap
+
+
+def plain_entropy(logits: NDArray, temperature: float = 1.0) -> NDArray:
+    """E2 as printed, -sum_i s_i log s_i of a softmax in the precision of `logits`, with 0 log 0 = 0; E3 at 10."""
+    s = softmax(logits / logits.dtype.type(temperature))
+    return -(s * np.log(np.where(s > 0, s, s.dtype.type(1)))).sum(axis=1)
+
+
+def margin(logits: NDArray) -> Floats:
+    """-(l_1 - l_2): minus the gap between the two largest logits."""
+    return -_sorted_parts(logits)[1]
+
+
+def max_logit(logits: NDArray) -> Floats:
+    """-l_1: minus the largest logit."""
+    return -logits.max(axis=1).astype(np.float64)
+
+
+def energy(logits: NDArray) -> Floats:
+    """-log sum_i exp(l_i), the free energy at temperature 1."""
+    first, gap, below = _sorted_parts(logits)
+    return -(first + np.log1p(np.exp(np.maximum(-gap, _NEGLIGIBLE)) * np.exp(below).sum(axis=1)))
+
+
+def _sorted_parts(logits: NDArray, temperature: float = 1.0) -> tuple[Floats, Floats, Floats]:
+    """l_1, l_1 - l_2 and, for every j but the winner, l_j - l_2 (clamped where its exp is negligible), in float64.
+
+    Differences are taken before they are divided by the temperature: of float32 logits they are exact.
+    """
+    ordered = np.partition(logits.astype(np.float64), -2, axis=1)
+    first, second = ordered[:, -1], ordered[:, -2]
+    below = (ordered[:, :-1] - second[:, None]) / temperature
+    return first, (first - second) / temperature, np.maximum(below, _NEGLIGIBLE)
+
+
+class LogitEstimator(Estimator):
+    """An uncertainty that is a function of the logits alone, scored by `fused.scores`, the one place that has them."""
+
+    temperature: float = 10.0  # read by `Cool` alone
+
+    def uncertainty(self, z: Any) -> Floats:
+        return self._scores(z, plain=False)
+
+    def plain(self, z: Any) -> NDArray[np.float32]:
+        return self._scores(z, plain=True)
+
+    def _uncertainty(self, rows: NDArray) -> NDArray:
+        return self._scores(rows, plain=False)
+
+    def _scores(self, z: Any, *, plain: bool) -> NDArray:
+        from .fused import scores
+
+        name = self.info.name
+        features = self._features(z)
+        return scores(self.head_, features, (name,), plain=plain, temperature=self.temperature)[name]
+
+
+class MaxProbability(LogitEstimator):
+    """E1, U_max: minus the largest softmax probability, ranked by its log-odds."""
+
+    info = Info("E1", "max", "U_max", "-max_i s_i", ("head",))
+
+
+class Entropy(LogitEstimator):
+    """E2, U_entropy: entropy of the softmax, ranked by its logarithm."""
+
+    info = Info("E2", "entropy", "U_entropy", "-sum_i s_i log s_i", ("head",))
+
+
+class Cool(LogitEstimator):
+    """E3, U_cool: entropy of the softmax of logits / temperature (the bias is divided too), ranked by its logarithm."""
+
+    info = Info("E3", "cool", "U_cool", "U_entropy of logits / temperature", ("head",))
+
+    def __init__(self, *, temperature: float = 10.0) -> None:
+        self.temperature = temperature
+
+
+class Margin(LogitEstimator):
+    """Minus the gap between the two largest logits."""
+
+    info = Info("B1", "margin", "U_margin", "-(l_1 - l_2), logits sorted", ("head",), "Scheffer et al. 2001")
+
+
+class MaxLogit(LogitEstimator):
+    """Minus the largest logit."""
+
+    info = Info("B2", "max-logit", "U_logit", "-max_i l_i", ("head",), "Hendrycks et al. 2022")
+
+
+class Energy(LogitEstimator):
+    """Free energy: minus the logarithm of the summed exponentials of the logits."""
+
+    info = Info("B3", "energy", "U_energy", "-log sum_i exp(l_i)", ("head",), "Liu et al. 2020")
+
+
+def check_temperature(temperature: float) -> float:
+    """`temperature` if it is a positive number, else a SoftscopeError."""
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise SoftscopeError(f"temperature is {temperature}", "Give a positive number, the paper's U_cool uses 10")
+    return float(temperature)
+
+
+LogitScore = Callable[[NDArray, float], NDArray]
+
+RANK: dict[str, LogitScore] = {
+    "max": lambda logits, _: log_odds(logits),
+    "entropy": lambda logits, _: log_entropy(logits),
+    "cool": log_entropy,
+    "margin": lambda logits, _: margin(logits),
+    "max-logit": lambda logits, _: max_logit(logits),
+    "energy": lambda logits, _: energy(logits),
+}
+PLAIN: dict[str, LogitScore] = RANK | {
+    "max": lambda logits, _: plain_max(logits),
+    "entropy": lambda logits, _: plain_entropy(logits),
+    "cool": plain_entropy,
+}
