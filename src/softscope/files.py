@@ -7,40 +7,53 @@ import errno
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import SoftscopeError
 
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+HEADER_BYTES = 1 << 24  # far above the header of any real file: a hostile length must not be allocated
+
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BOOL": "?",
+    "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1",
+}  # fmt: skip
+_AGAIN = "Write or copy the file again"
 
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on a clean exit it is fsynced and renamed to `path`, else removed."""
     target = Path(path)
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}.part"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
         raise writing_failed(target, error) from error
-    os.close(handle)
-    temporary = Path(name)
+    except ValueError as error:  # a null character in the name
+        raise SoftscopeError(f"{path!r}: is no file name ({error})", "Choose another output path") from error
     try:
         yield temporary
-        _sync(temporary)
-        os.chmod(temporary, 0o666 & ~_umask())
+        sync(temporary)
         os.replace(temporary, target)
-        _sync(target.parent)
     except OSError as error:
         raise writing_failed(target, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    with suppress(OSError):  # the file is whole and in place; some file systems can't sync a folder
+        sync(target.parent)
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
@@ -58,32 +71,128 @@ def write_safetensors(
     path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None
 ) -> None:
     """Write numpy arrays and string metadata as one safetensors file, atomically."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    with atomic_path(path) as temporary:
-        save_file(whole, temporary, metadata=dict(metadata or {}))
+    write_bytes(path, save(whole, metadata=dict(metadata or {})))
+
+
+def stream_safetensors(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, tuple[np.dtype, tuple[int, ...], Iterable[NDArray]]],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write tensors that never are in memory whole: each is a dtype, a shape and its consecutive blocks. Atomic."""
+    names = {np.dtype(numpy_name): name for name, numpy_name in _DTYPES.items()}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    order = sorted(tensors, key=lambda name: (-tensors[name][0].itemsize, name))  # keeps every tensor aligned
+    begin = 0
+    for name in order:
+        dtype, shape, _ = tensors[name]
+        end = begin + dtype.itemsize * prod(shape)
+        header[name] = {"dtype": names[dtype], "shape": list(shape), "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            for block in tensors[name][2]:
+                file.write(np.ascontiguousarray(block, dtype=tensors[name][0]).data)
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """Where a tensor lies in a safetensors file: bytes `start` to `stop` of the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+    def numpy_dtype(self, name: str) -> np.dtype:
+        """The dtype as numpy knows it, or a SoftscopeError that calls the tensor `name`."""
+        if self.dtype not in _DTYPES:
+            raise SoftscopeError(f"{name}: expected F32 or F64, found {self.dtype}", "Save it as float32")
+        return np.dtype(_DTYPES[self.dtype])
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """All tensors and the metadata of a (small) safetensors file."""
-    from safetensors import SafetensorError, safe_open
+    entries, metadata = safetensors_header(path)
+    tensors = {}
+    with reading(path, "safetensors"), open(path, "rb", buffering=0) as file:
+        for name, entry in entries.items():
+            tensors[name] = np.empty(entry.shape, entry.numpy_dtype(f"{path}: {name}"))
+            read_into(file, tensors[name], entry.start, path)
+    return tensors, metadata
 
-    existing(path)
+
+def safetensors_header(path: str | os.PathLike[str]) -> tuple[dict[str, TensorEntry], dict[str, str]]:
+    """The tensors of a safetensors file by name and its metadata: no tensor is read, and no size is believed.
+
+    Every shape must agree with its offsets, and the tensors must fill the file without a hole or an overlap.
+    """
+    size = existing_file(path).stat().st_size
+    with reading(path, "safetensors"), open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > size - 8:
+            raise ValueError(f"the header needs {length} bytes, the file has {max(0, size - 8)} after its length")
+        if length > HEADER_BYTES:
+            raise ValueError(f"a header of {length} bytes, expected at most {HEADER_BYTES}")
+        header = json.loads(file.read(length).decode(), object_pairs_hook=_distinct)
+        if not isinstance(header, dict):
+            raise ValueError("a header that names no tensors")
+        metadata = header.pop("__metadata__", {})
+        if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+            raise ValueError("metadata that isn't text")
+        entries = {name: _entry(name, found, 8 + length) for name, found in header.items()}
+        _check_cover(entries, 8 + length, size)
+    return entries, metadata
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+    """Turn whatever a parser raises on a damaged or hostile file into one SoftscopeError."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, TypeError) as error:
-        raise SoftscopeError(
-            f"{path}: not a whole safetensors file ({first_line(error)})", "Write or copy the file again"
-        ) from error
+        yield
+    except SoftscopeError:
+        raise
+    except PermissionError as error:
+        raise SoftscopeError(f"{path}: can't be read ({error.strerror})", "Mend its permissions") from error
+    except Exception as error:  # parsers meet hostile bytes with errors of many types, MemoryError among them
+        raise SoftscopeError(f"{path}: not a whole {kind} file ({first_line(error)})", _AGAIN) from error
+
+
+def read_into(file: BinaryIO, array: NDArray, offset: int, path: str | os.PathLike[str]) -> None:
+    """Fill the contiguous `array` with the bytes of `file` from `offset` on."""
+    file.seek(offset)
+    view = array.reshape(-1).view(np.uint8).data
+    done = 0
+    while done < len(view):
+        count = file.readinto(view[done:])  # type: ignore[attr-defined]
+        if not count:
+            raise SoftscopeError(f"{path}: ends {len(view) - done} bytes too early", _AGAIN)
+        done += count
 
 
 def existing(path: str | os.PathLike[str]) -> Path:
     """`path` if there is something there, else a SoftscopeError."""
     found = Path(path)
-    if not found.exists():
+    try:
+        there = found.exists()
+    except OSError as error:
+        raise SoftscopeError(f"{path}: can't be read ({error.strerror})", "Check the path") from error
+    if not there:
         raise SoftscopeError(f"{path}: no such file or folder", "Check the path")
+    return found
+
+
+def existing_file(path: str | os.PathLike[str]) -> Path:
+    """`path` if it is a regular file (a pipe would block), else a SoftscopeError."""
+    found = existing(path)
+    if not found.is_file():
+        raise SoftscopeError(f"{path}: expected a file, found {'a folder' if found.is_dir() else 'a device'}", "")
     return found
 
 
@@ -100,7 +209,7 @@ def first_line(error: BaseException) -> str:
 
 def writing_failed(target: Path, error: OSError) -> SoftscopeError:
     """An OSError met while writing, as one line that says what to do."""
-    if error.errno in _DISK_FULL:
+    if error.errno in DISK_FULL:
         return SoftscopeError(f"{target}: the disk is full, nothing was written", "Free some space and run again")
     reason = error.strerror or first_line(error)
     return SoftscopeError(
@@ -108,7 +217,8 @@ def writing_failed(target: Path, error: OSError) -> SoftscopeError:
     )
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Force a file, or the names in a folder, onto the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -116,7 +226,30 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name that occurs twice in the header")
+    return dict(pairs)
+
+
+def _entry(name: str, found: Any, data: int) -> TensorEntry:
+    try:
+        dtype, shape, (begin, end) = found["dtype"], found["shape"], found["data_offsets"]
+        sound = isinstance(dtype, str) and all(type(n) is int and 0 <= n < 1 << 62 for n in [*shape, begin, end])
+    except (TypeError, KeyError, ValueError):
+        sound = False
+    if not sound:
+        raise ValueError(f"tensor '{name}' has no dtype, shape and offsets that make sense")
+    if dtype in _DTYPES and np.dtype(_DTYPES[dtype]).itemsize * prod(shape) != end - begin:
+        raise ValueError(f"tensor '{name}' has shape {shape} of {dtype} in {end - begin} bytes")
+    return TensorEntry(dtype, tuple(shape), data + begin, data + end)
+
+
+def _check_cover(entries: Mapping[str, TensorEntry], data: int, size: int) -> None:
+    end = data
+    for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop)):
+        if entry.start != end or entry.stop < entry.start:
+            raise ValueError(f"tensor '{name}' begins at byte {entry.start}, expected {end}")
+        end = entry.stop
+    if end != size:
+        raise ValueError(f"the tensors end at byte {end}, the file at byte {size}")
