@@ -1,0 +1,40 @@
+"""Values as strict, exact JSON, and the hash of it: how settings name a run."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import SoftscopeError
+
+
+def plain(value: Any, where: str = "value") -> Any:
+    """`value` as what JSON holds exactly: dataclasses to dicts, numpy to Python, tuples to lists; NaN is refused."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist(), where)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if not np.isfinite(value):
+            raise SoftscopeError(f"{where}: is {value}, which JSON can't hold", "Use None for what is undefined")
+        return float(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name), f"{where}.{f.name}") for f in fields(value)}
+    if isinstance(value, Mapping):
+        if any(not isinstance(key, str) for key in value):
+            raise SoftscopeError(f"{where}: has keys that are no strings", "Use str(key)")
+        return {key: plain(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    raise SoftscopeError(f"{where}: {type(value).__name__} doesn't fit into JSON", "Use numbers, strings, lists, dicts")
+
+
+def fingerprint(value: Any) -> str:
+    """sha256 of the canonical JSON of `value`: sorted keys, no spaces, shortest exact floats."""
+    canonical = json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,111 @@
+"""Map a task over items: on the cores of this machine, or on many machines with Ray.
+
+    Engine("local").map(task, items, threads=1)       # or engine.map(task, items, engine="ray", address="auto")
+
+Results come back in the order of the items. `threads` is what one task may use; it belongs to the settings of an
+experiment, because the number of threads can change the last bits of a sum. Tasks keep what is large in the run store,
+so whatever dies here, nothing that was whole is computed twice.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import SoftscopeError
+from ..provenance import cores
+from .threads import limited_threads
+
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where tasks run: `name` is local or ray, `workers` at once (what the machines carry unless given).
+
+    `address` is that of a running Ray cluster ("auto": the one this machine is part of); without it Ray starts here.
+    """
+
+    name: str = "local"
+    workers: int | None = None
+    address: str | None = None
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise SoftscopeError(f"engine {self.name!r} is not known", f"Use one of: {', '.join(ENGINES)}")
+        if self.workers is not None and self.workers < 1:
+            raise SoftscopeError(f"{self.workers} workers can't do anything", "Use at least 1 worker")
+        if self.address is not None and self.name != "ray":
+            raise SoftscopeError("an address needs engine 'ray'", "Use --engine ray --address ...")
+
+    def map(
+        self,
+        task: Callable[[Any], Any],
+        items: Sequence[Any],
+        *,
+        threads: int = 1,
+        gpus: float = 0,
+        label: str = "tasks",
+    ) -> list[Any]:
+        """`[task(item) for item in items]`, each with `threads` threads and, on Ray, `gpus` devices.
+
+        Local: in this process if one worker is all there is to do or to have, else in processes of their own, where a
+        crash is retried once.
+        """
+        if threads < 1:
+            raise SoftscopeError(f"a task can't run on {threads} threads", "Use at least 1 thread a task")
+        todo = list(items)
+        with _bar(label, len(todo), shown=self.progress and len(todo) > 1) as tick:
+            if self.name == "ray":
+                from .cluster import map_on_cluster
+
+                return map_on_cluster(
+                    task, todo, address=self.address, workers=self.workers, threads=threads, gpus=gpus, tick=tick
+                )
+            workers = min(len(todo), self.workers or max(1, cores() // threads))
+            if workers <= 1:
+                return _map_here(task, todo, threads, tick)
+            from .processes import Pool
+
+            return Pool(task, todo, workers=workers, threads=threads, tick=tick).run()
+
+
+def map(
+    task: Callable[[Any], Any],
+    items: Sequence[Any],
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    progress: bool = True,
+    threads: int = 1,
+) -> list[Any]:
+    """`Engine(engine, workers, address, progress).map(task, items, threads=threads)`."""
+    return Engine(engine, workers, address, progress).map(task, items, threads=threads)
+
+
+def _map_here(task: Callable[[Any], Any], items: list[Any], threads: int, tick: Callable[[], None]) -> list[Any]:
+    results = []
+    with limited_threads(threads):
+        for item in items:
+            results.append(task(item))
+            tick()
+    return results
+
+
+@contextmanager
+def _bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+    """A progress bar on stderr, where that is a terminal."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich import progress
+    from rich.console import Console
+
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn())
+    times = (progress.TimeElapsedColumn(), progress.TextColumn("left"), progress.TimeRemainingColumn())
+    with progress.Progress(*columns, *times, console=Console(stderr=True), transient=True) as shown_bar:
+        task = shown_bar.add_task(label, total=total)
+        yield lambda: shown_bar.advance(task)

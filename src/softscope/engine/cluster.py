@@ -1,0 +1,86 @@
+"""The Ray engine: the same map over the machines of a cluster, joined by address or started here.
+
+Every machine needs Softscope installed and, for tasks that use a run store, the store's folder under the same path. A
+task whose process or machine dies is run again by Ray elsewhere; the store's check keeps what was whole.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import SoftscopeError
+from ..files import first_line
+from ..provenance import cores
+from .processes import short
+from .threads import limited_threads
+
+_RETRIES = 3
+
+
+def map_on_cluster(
+    task: Callable[[Any], Any],
+    items: list[Any],
+    *,
+    address: str | None,
+    workers: int | None,
+    threads: int,
+    gpus: float,
+    tick: Callable[[], None],
+) -> list[Any]:
+    """The results in the order of the items; the first error of a task cancels the others and is raised."""
+    ray, connected = _connect(address, workers)
+    waiting: dict[Any, int] = {}
+    results: dict[int, Any] = {}
+    try:
+        remote = ray.remote(num_cpus=threads, num_gpus=gpus, max_retries=_RETRIES)(_limited)
+        waiting = {remote.remote(task, item, threads): index for index, item in enumerate(items)}
+        while waiting:
+            (ready,), _ = ray.wait(list(waiting), num_returns=1)
+            index = waiting.pop(ready)
+            results[index] = _result(ray, ready, index, items[index])
+            tick()
+    finally:
+        for reference in waiting:
+            ray.cancel(reference, force=True)
+        if connected:
+            ray.shutdown()
+    return [results[index] for index in range(len(items))]
+
+
+def _limited(task: Callable[[Any], Any], item: Any, threads: int) -> Any:
+    with limited_threads(threads):
+        return task(item)
+
+
+def _connect(address: str | None, workers: int | None) -> tuple[Any, bool]:
+    """The ray module, connected, and whether this call connected it. No usage report, no dashboard, no chatter."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    try:
+        import ray
+    except ImportError as error:
+        raise SoftscopeError("engine 'ray' needs Ray", "pip install 'softscope[ray]'") from error
+    if ray.is_initialized():
+        return ray, False
+    quiet = {"log_to_driver": False, "logging_level": "error"}
+    try:
+        if address:
+            ray.init(address=address, **quiet)
+        else:
+            ray.init(num_cpus=workers or cores(), include_dashboard=False, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        where = f"join the Ray cluster at {address}" if address else "start Ray"
+        raise SoftscopeError(f"can't {where} ({first_line(error)})", "Check `ray status` on that machine") from error
+    return ray, True
+
+
+def _result(ray: Any, reference: Any, index: int, item: Any) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        cause = getattr(error, "cause", None)
+        raise (cause if isinstance(cause, Exception) else error) from None
+    except ray.exceptions.RayError as error:
+        raise SoftscopeError(
+            f"task {index} ({short(item)}) was lost {_RETRIES + 1} times ({first_line(error)})",
+            "Check the memory it needs and `ray status`",
+        ) from error
