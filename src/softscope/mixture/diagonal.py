@@ -1,0 +1,101 @@
+"""Mixture components with a diagonal covariance, or one variance for all features (spherical)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats
+from .conditioning import Conditioning, dropped, kept_components
+
+
+class DiagonalComponents:
+    """log w_k + log N(z; mu_k, diag v_k), as two float64 products with centred rows and their squares."""
+
+    def __init__(self, weights: Floats, means: Floats, variances: Floats) -> None:
+        self.weights, self.means, self.variances = weights, means, variances
+        self._centre = weights @ means
+        offsets = means - self._centre
+        self._inverses = 1.0 / variances
+        self._linear = 2.0 * offsets * self._inverses
+        with np.errstate(divide="ignore"):
+            self._constants = np.log(weights) - 0.5 * (
+                (offsets**2 * self._inverses).sum(axis=1) + np.log(2 * np.pi * variances).sum(axis=1)
+            )
+
+    def log_joint(self, x: NDArray) -> Floats:
+        """[n, K]."""
+        rows = x - self._centre
+        joint = rows @ self._linear.T
+        np.square(rows, out=rows)
+        joint -= rows @ self._inverses.T
+        joint *= 0.5
+        joint += self._constants
+        return joint
+
+    def state(self) -> dict[str, NDArray]:
+        """Arrays that rebuild the components."""
+        return {"weights": self.weights, "means": self.means, "variances": self.variances}
+
+    @classmethod
+    def from_state(cls, state: dict[str, NDArray]) -> "DiagonalComponents":
+        """The inverse of `state`."""
+        return cls(state["weights"], state["means"], state["variances"])
+
+
+class DiagonalStatistics:
+    """sum r, sum r (x - c), sum r (x - c)^2 of each component about the centre c of all rows, in float64."""
+
+    def __init__(self, shifts: Floats, ridge: float, centre: Floats, *, spherical: bool) -> None:
+        self.ridge, self.centre, self.spherical = ridge, centre, spherical
+        self.counts = np.zeros(len(shifts))
+        self.sums = np.zeros(shifts.shape)
+        self.squares = np.zeros(shifts.shape)
+
+    def add(self, x: NDArray, responsibilities: Floats) -> None:
+        """Add rows [n, H] with their responsibilities [n, K]."""
+        rows = x - self.centre
+        self.counts += responsibilities.sum(axis=0)
+        self.sums += responsibilities.T @ rows
+        np.square(rows, out=rows)
+        self.squares += responsibilities.T @ rows
+
+    def merge(self, other: "DiagonalStatistics") -> None:
+        """Add the statistics of other rows."""
+        self.counts += other.counts
+        self.sums += other.sums
+        self.squares += other.squares
+
+    def components(self) -> tuple[DiagonalComponents, NDArray[np.int64]]:
+        """The maximum-likelihood components with the ridge on each variance, and which of the K were kept."""
+        kept = kept_components(self.counts)
+        means = self.centre + self.sums[kept] / self.counts[kept, None]
+        weights = self.counts[kept] / self.counts[kept].sum()
+        return DiagonalComponents(weights, means, np.maximum(self._asked()[kept], self._floor)), kept
+
+    def conditioning(self, components: DiagonalComponents, kept: NDArray[np.int64]) -> tuple[Conditioning, ...]:
+        """One line for each of the K components, the dropped ones included."""
+        lines = {k: dropped(k, float(count)) for k, count in enumerate(self.counts)}
+        asked = self._asked()
+        for k, used in zip(kept.tolist(), components.variances):
+            remedy = "pooled covariance" if self.counts[k] < 2 else ""
+            if np.any(used > asked[k]):
+                remedy = f"variances raised to {self._floor:.1e}"
+            rank = int((used > self.ridge + self._floor).sum())
+            condition = float(used.max() / used.min())
+            lines[k] = Conditioning(k, float(self.counts[k]), rank, condition, self.ridge, "float64", remedy)
+        return tuple(lines.values())
+
+    def _asked(self) -> Floats:
+        """[K, H] variances with the ridge; a component of fewer than two points takes the pooled ones."""
+        counts = np.maximum(self.counts, np.finfo(float).tiny)[:, None]
+        variances = np.maximum(self.squares / counts - (self.sums / counts) ** 2, 0.0)
+        variances[self.counts < 2] = self.counts @ variances / self.counts.sum()
+        if self.spherical:
+            variances[:] = variances.mean(axis=1, keepdims=True)
+        return variances + self.ridge
+
+    @property
+    def _floor(self) -> float:
+        """What a variance must reach to be divided by: 1e-10 of the mean variance of all rows."""
+        total = self.counts.sum()
+        spread = self.squares.sum(axis=0) / total - (self.sums.sum(axis=0) / total) ** 2
+        return 1e-10 * (float(np.maximum(spread, 0.0).mean()) or 1.0)

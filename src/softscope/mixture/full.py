@@ -1,0 +1,164 @@
+"""Mixture components with a full covariance each: densities, and the statistics EM sums over chunks."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats
+from .bounds import KEEP_NATS, Bounds
+from .conditioning import Conditioning, Factor, describe, dropped, factorise, kept_components
+
+NEGLIGIBLE = 1e-13  # responsibilities below this leave a float64 sum as it is
+_WORTH_BOUNDING = 3e9  # multiplications below which choosing and compiling the bound costs more than it saves
+
+
+class FullComponents:
+    """log w_k + log N(z; mu_k, Sigma_k) of K components, each whitened by its own inverse Cholesky factor."""
+
+    def __init__(self, weights: Floats, means: Floats, factors: Sequence[Factor]) -> None:
+        self.weights, self.means, self.factors = weights, means, list(factors)
+        half_log_dets = np.array([factor.half_log_det for factor in factors])
+        with np.errstate(divide="ignore"):
+            self._constants = np.log(weights) - half_log_dets - 0.5 * means.shape[1] * np.log(2 * np.pi)
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        return Bounds(self.factors, self.means, self._constants, self.weights @ self.means)
+
+    def log_joint(self, x: NDArray) -> Floats:
+        """[n, K]; -inf where a component is more than 60 nats below the best of its row."""
+        return self._bounded(x) if self._worth_bounding(x) else self.dense(x)
+
+    def dense(self, x: NDArray) -> Floats:
+        """[n, K], every component evaluated."""
+        joint = np.empty((len(x), len(self.means)))
+        for k in range(len(self.means)):
+            joint[:, k] = self._component(x, k)
+        return joint
+
+    def _worth_bounding(self, x: NDArray) -> bool:
+        classes, features = self.means.shape
+        return classes > 2 and float(len(x)) * classes * features**2 > _WORTH_BOUNDING
+
+    def _bounded(self, x: NDArray) -> Floats:
+        width = self._bounds.width(x, self._component)
+        if width == 0:
+            return self.dense(x)
+        upper = self._bounds.upper(x, width)
+        joint = np.full(upper.shape, -np.inf)
+        leading = upper.argmax(axis=1)
+        order = np.argsort(leading, kind="stable")
+        best = np.empty(len(x))
+        for k, rows in _groups(leading[order], order):
+            best[rows] = joint[rows, k] = self._component(x[rows], k)
+        left = upper > (best - KEEP_NATS)[:, None]
+        left[np.arange(len(x)), leading] = False
+        for k, rows in _groups(*left.T.nonzero()):
+            joint[rows, k] = self._component(x[rows], k)
+        return joint
+
+    def _component(self, x: NDArray, k: int) -> Floats:
+        factor = self.factors[k]
+        centred = np.empty(x.shape, factor.inverse.dtype)
+        # In the wider of the two types, then rounded once.
+        np.subtract(x, self.means[k].astype(x.dtype, copy=False), out=centred, casting="same_kind")
+        white = factor.whiten(centred)
+        return self._constants[k] - 0.5 * np.einsum("ij,ij->i", white, white).astype(np.float64)
+
+    def state(self) -> dict[str, NDArray]:
+        """Arrays that rebuild the components."""
+        wide = np.float64 if any(f.inverse.dtype == np.float64 for f in self.factors) else np.float32
+        return {
+            "weights": self.weights,
+            "means": self.means,
+            "factors": np.stack([np.ascontiguousarray(f.inverse, dtype=wide) for f in self.factors]),
+            "half_log_dets": np.array([f.half_log_det for f in self.factors]),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, NDArray]) -> "FullComponents":
+        """The inverse of `state`."""
+        factors = [
+            Factor(np.asfortranarray(inverse), float(half))
+            for inverse, half in zip(state["factors"], state["half_log_dets"])
+        ]
+        return cls(state["weights"], state["means"], factors)
+
+
+class FullStatistics:
+    """sum r, sum r (x - s), sum r (x - s)(x - s)' of each component about a shift s near its mean, in float64."""
+
+    def __init__(self, shifts: Floats, ridge: float) -> None:
+        classes, features = shifts.shape
+        self.shifts, self.ridge = shifts, ridge
+        self.counts = np.zeros(classes)
+        self.sums = np.zeros((classes, features))
+        # Each in Fortran order, lower triangle only: what dsyrk and dpotrf work on in place.
+        self.scatters = np.zeros((classes, features, features)).transpose(0, 2, 1)
+
+    def add(self, x: NDArray, responsibilities: Floats) -> None:
+        """Add rows [n, H] with their responsibilities [n, K]."""
+        for k, rows in _groups(*(responsibilities > NEGLIGIBLE).T.nonzero()):
+            self._add(k, x[rows], responsibilities[rows, k])
+
+    def merge(self, other: "FullStatistics") -> None:
+        """Add the statistics of other rows, taken about the same shifts."""
+        self.counts += other.counts
+        self.sums += other.sums
+        self.scatters += other.scatters
+
+    def _add(self, k: int, x: NDArray, weights: Floats) -> None:
+        from scipy.linalg import blas
+
+        centred = x.astype(np.float64)
+        centred -= self.shifts[k]
+        self.counts[k] += weights.sum()
+        self.sums[k] += weights @ centred
+        centred *= np.sqrt(weights)[:, None]
+        blas.dsyrk(1.0, centred.T, beta=1.0, c=self.scatters[k], lower=1, overwrite_c=1)
+
+    def components(self) -> tuple[FullComponents, NDArray[np.int64]]:
+        """The maximum-likelihood components with the ridge on the diagonal, and which of the K were kept."""
+        kept = kept_components(self.counts)
+        means = self.shifts[kept] + self.sums[kept] / self.counts[kept, None]
+        factors = [self._factor(int(k)) for k in kept]
+        return FullComponents(self.counts[kept] / self.counts[kept].sum(), means, factors), kept
+
+    def conditioning(self, components: FullComponents, kept: NDArray[np.int64]) -> tuple[Conditioning, ...]:
+        """One line for each of the K components, the dropped ones included."""
+        factors = dict(zip(kept.tolist(), components.factors))
+        return tuple(
+            describe(k, float(count), self._covariance(k), factors[k]) if k in factors else dropped(k, float(count))
+            for k, count in enumerate(self.counts)
+        )
+
+    def _factor(self, k: int) -> Factor:
+        # Fewer than two points have no scatter of their own.
+        if self.counts[k] < 2:
+            return factorise(self._pooled, self.ridge, "pooled covariance")
+        return factorise(self._covariance(k), self.ridge)
+
+    def _covariance(self, k: int) -> Floats:
+        """Lower triangle of component k's maximum-likelihood covariance."""
+        from scipy.linalg import blas
+
+        covariance = self.scatters[k].copy(order="F")
+        blas.dsyr(-1.0 / self.counts[k], self.sums[k], lower=1, a=covariance, overwrite_a=1)
+        covariance /= self.counts[k]
+        return covariance
+
+    @cached_property
+    def _pooled(self) -> Floats:
+        filled = np.flatnonzero(self.counts > 0)
+        within: Floats = sum((self._covariance(int(k)) * self.counts[k] for k in filled), np.zeros(1))
+        return within / self.counts.sum()
+
+
+def _groups(keys: NDArray, rows: NDArray) -> Iterator[tuple[int, NDArray]]:
+    """(key, its rows) for keys in ascending order, already sorted."""
+    if len(keys):
+        edges = np.flatnonzero(np.diff(keys)) + 1
+        for key, group in zip(keys[np.concatenate(([0], edges))], np.split(rows, edges)):
+            yield int(key), group

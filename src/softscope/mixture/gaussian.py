@@ -1,0 +1,182 @@
+"""Gaussian mixtures fitted by EM, one pass over chunks an iteration, and their log density (E4)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats, as_labels, chunk_rows
+from ..errors import SoftscopeError
+from .conditioning import Conditioning
+from .diagonal import DiagonalComponents, DiagonalStatistics
+from .full import FullComponents, FullStatistics
+from .moments import Moments
+from .tied import TiedComponents, TiedStatistics
+
+Covariance = Literal["full", "tied", "diagonal", "spherical"]
+Components = FullComponents | TiedComponents | DiagonalComponents
+_CHUNK_BYTES = 1 << 25
+
+
+class Rows(Protocol):
+    """What a mixture is fitted on: a `FeatureSet`, or a view of one."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    def chunks(self, rows: int | None = None) -> Iterator[NDArray]: ...
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    """q(z) = sum_k w_k N(z; mu_k, Sigma_k). `history` is the mean log-likelihood before each update."""
+
+    covariance: Covariance
+    components: Components
+    history: tuple[float, ...] = ()
+    converged: bool = True
+    conditioning: tuple[Conditioning, ...] = field(default=(), repr=False)
+
+    @property
+    def weights(self) -> Floats:
+        """[K], summing to 1."""
+        return self.components.weights
+
+    @property
+    def means(self) -> Floats:
+        """[K, H]."""
+        return self.components.means
+
+    def log_density(self, x: NDArray) -> Floats:
+        """log q of each row, float64, in log space throughout."""
+        out = np.empty(len(x))
+        size = _rows_a_chunk(x.shape[1], len(self.weights))
+        for start in range(0, len(x), size):
+            out[start : start + size] = _normaliser(self.components.log_joint(x[start : start + size]))
+        return out
+
+    def state(self) -> dict[str, NDArray]:
+        """Arrays that rebuild the mixture (without its history)."""
+        return {"covariance": np.array(get_args(Covariance).index(self.covariance)), **self.components.state()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, NDArray]) -> "GaussianMixture":
+        """The inverse of `state`."""
+        covariance: Covariance = get_args(Covariance)[int(state["covariance"])]
+        kinds: dict[str, Any] = {"full": FullComponents, "tied": TiedComponents}
+        return cls(covariance, kinds.get(covariance, DiagonalComponents).from_state(dict(state)))
+
+
+def fit_mixture(
+    rows: Rows,
+    start: NDArray[np.int64],
+    *,
+    covariance: Covariance = "full",
+    ridge: float = 1e-5,
+    iterations: int = 100,
+    tolerance: float = 1e-3,
+) -> GaussianMixture:
+    """EM from a hard assignment `start` [N] of rows to components 0..K-1.
+
+    Stops when the mean log-likelihood changes by less than `tolerance`, as scikit-learn does. `iterations=0` is the
+    closed-form fit of each group by itself.
+    """
+    _check(rows, start, covariance, ridge)
+    statistics = _first_statistics(rows, start, covariance, ridge)
+    components, kept = statistics.components()
+    history: list[float] = []
+    converged = iterations == 0
+    while not converged and len(history) < iterations:
+        statistics = _empty_like(statistics, components)
+        history.append(_pass(rows, components, statistics))
+        del components
+        components, kept = statistics.components()
+        converged = len(history) > 1 and abs(history[-1] - history[-2]) < tolerance
+    report = statistics.conditioning(components, kept)
+    return GaussianMixture(covariance, components, tuple(history), converged, report)
+
+
+def _pass(rows: Rows, components: Components, statistics: Any) -> float:
+    """One E step, its statistics added chunk by chunk; returns the mean log-likelihood."""
+    total = 0.0
+    for x in rows.chunks(_rows_a_chunk(rows.n_features, len(components.weights))):
+        joint = components.log_joint(x)
+        normaliser = _normaliser(joint)
+        total += float(normaliser.sum())
+        joint -= normaliser[:, None]
+        # exp of anything below is denormal or zero, and far below what the statistics count.
+        np.maximum(joint, -80.0, out=joint)
+        statistics.add(x, np.exp(joint, out=joint))
+    return total / len(rows)
+
+
+def _normaliser(joint: Floats) -> Floats:
+    """log sum_k exp(joint[:, k]) of each row."""
+    best = joint.max(axis=1)
+    shifted = joint - best[:, None]
+    np.maximum(shifted, -80.0, out=shifted)
+    np.exp(shifted, out=shifted)
+    return best + np.log(shifted.sum(axis=1))
+
+
+def _rows_a_chunk(features: int, components: int) -> int:
+    return max(256, min(chunk_rows(features, 4, _CHUNK_BYTES), chunk_rows(components, 8, _CHUNK_BYTES)))
+
+
+def _first_statistics(rows: Rows, start: NDArray[np.int64], covariance: Covariance, ridge: float) -> Any:
+    """Statistics of the groups of `start`: a pass for their means, then one about these means."""
+    means, whole = _group_means(rows, start, scatter=covariance == "tied")
+    statistics: Any
+    if covariance == "full":
+        statistics = FullStatistics(means, ridge)
+    elif covariance == "tied":
+        statistics = TiedStatistics(means, ridge, whole)
+    else:
+        statistics = DiagonalStatistics(means, ridge, whole.mean, spherical=covariance == "spherical")
+    for x, member in _groups_of(rows, start, len(means)):
+        statistics.add(x, member)
+    return statistics
+
+
+def _empty_like(statistics: Any, components: Components) -> Any:
+    if isinstance(statistics, FullStatistics):
+        return FullStatistics(components.means, statistics.ridge)
+    if isinstance(statistics, TiedStatistics):
+        return TiedStatistics(components.means, statistics.ridge, statistics.whole)
+    return DiagonalStatistics(components.means, statistics.ridge, statistics.centre, spherical=statistics.spherical)
+
+
+def _group_means(rows: Rows, start: NDArray[np.int64], *, scatter: bool) -> tuple[Floats, Moments]:
+    """Mean of each group [K, H] (of all rows where a group is empty), and the moments of all rows, the scatter only
+    where it is asked for."""
+    classes = int(start.max()) + 1
+    counts, sums = np.zeros(classes), np.zeros((classes, rows.n_features))
+    whole = Moments(0.0, np.zeros(rows.n_features), np.zeros((rows.n_features, rows.n_features)))
+    for x, member in _groups_of(rows, start, classes):
+        counts += member.sum(axis=0)
+        sums += member.T @ x
+        if scatter:
+            whole = whole.merge(Moments.of(x))
+    centre = sums.sum(axis=0) / counts.sum()
+    means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1.0)[:, None], centre)
+    return means, whole if scatter else Moments(float(counts.sum()), centre, whole.scatter)
+
+
+def _groups_of(rows: Rows, start: NDArray[np.int64], classes: int) -> Iterator[tuple[NDArray, Floats]]:
+    """Chunks of rows, each with its one-hot membership [n, K]."""
+    done = 0
+    for x in rows.chunks(_rows_a_chunk(rows.n_features, classes)):
+        yield x, (start[done : done + len(x), None] == np.arange(classes)).astype(np.float64)
+        done += len(x)
+
+
+def _check(rows: Rows, start: NDArray[np.int64], covariance: str, ridge: float) -> None:
+    if covariance not in get_args(Covariance):
+        raise SoftscopeError(f"covariance {covariance!r} is unknown", f"Use one of {', '.join(get_args(Covariance))}")
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise SoftscopeError(f"ridge is {ridge}, expected a number >= 0", "The paper uses 1e-5")
+    as_labels(start, "start", rows=len(rows))
