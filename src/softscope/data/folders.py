@@ -1,0 +1,98 @@
+"""Where data sets lie: `$SOFTSCOPE_DATA` first, then the user's cache folder; `<name>/<split>-*.parquet` in either."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import SoftscopeError
+from .catalog import DataSet, rows_of
+
+
+@dataclass(frozen=True)
+class SplitState:
+    """What there is of one split: its files, their rows, and the rows of the complete split."""
+
+    files: tuple[Path, ...]
+    rows: int
+    complete_rows: int
+
+    @property
+    def status(self) -> str:
+        """`complete`, `partial` or `absent`."""
+        if not self.files:
+            return "absent"
+        return "complete" if self.rows >= self.complete_rows else "partial"
+
+
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/softscope/data`, by default `~/.cache/softscope/data`."""
+    base = os.environ.get("XDG_CACHE_HOME") or ""
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "softscope" / "data"
+
+
+def search_folders() -> tuple[Path, ...]:
+    """The folders that are searched, in order."""
+    chosen = os.environ.get("SOFTSCOPE_DATA")
+    return (Path(chosen).expanduser(), cache_folder()) if chosen else (cache_folder(),)
+
+
+def download_folder(dataset: DataSet) -> Path:
+    """The first search folder in which this data set's folder can be written."""
+    folders = search_folders()
+    for folder in folders:
+        if _writable(folder / dataset.name):
+            return folder / dataset.name
+    raise SoftscopeError(
+        f"{folders[-1] / dataset.name}: can't be written", "Set SOFTSCOPE_DATA to a folder you may write to"
+    )
+
+
+def split_state(dataset: DataSet, split: str) -> SplitState:
+    """The split's files in the first folder that has it complete, else in the first that has any of it."""
+    from .formats import count_rows
+
+    complete_rows = rows_of(dataset, split)
+    best = SplitState((), 0, complete_rows)
+    for folder in search_folders():
+        files = split_files(folder / dataset.name, split)
+        if not files or (best.files and best.status == "complete"):
+            continue
+        state = SplitState(files, count_rows(files), complete_rows)
+        if not best.files or state.status == "complete":
+            best = state
+    return best
+
+
+def split_files(folder: Path, split: str) -> tuple[Path, ...]:
+    """The split's parquet files in a data set's folder, in order."""
+    try:
+        return tuple(sorted(path for path in folder.glob(f"{split}-*.parquet") if path.is_file()))
+    except OSError as error:
+        raise SoftscopeError(f"{folder}: can't be read ({error.strerror})", "Mend its permissions") from error
+
+
+def require_files(dataset: DataSet, split: str) -> SplitState:
+    """The split's state, or a SoftscopeError that says how to get it and where to put it."""
+    state = split_state(dataset, split)
+    if not state.files:
+        raise SoftscopeError(
+            f"{dataset.name}: the {split} split isn't here (searched {_listed(search_folders())})",
+            f"Run `softscope data get {dataset.name}`, or put {split}-00000-of-00001.parquet into "
+            f"{download_folder(dataset)}",
+        )
+    return state
+
+
+def _listed(folders: Sequence[Path]) -> str:
+    return " and ".join(str(folder) for folder in folders)
+
+
+def _writable(folder: Path) -> bool:
+    """Whether `folder` can be written or made: asked of the nearest folder above it that exists."""
+    at = folder
+    while not at.exists():
+        if at == at.parent:
+            return False
+        at = at.parent
+    return at.is_dir() and os.access(at, os.W_OK | os.X_OK)
