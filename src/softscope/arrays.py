@@ -21,22 +21,16 @@ def as_matrix(values: Any, name: str, *, columns: int | None = None, owner: str 
 
 def as_rows(values: Any, name: str, *, columns: int | None = None, owner: str = "the head") -> NDArray:
     """Like `as_matrix` without reading the values: for arrays too large to check at once."""
-    array = values if isinstance(values, np.ndarray) else _to_array(values, name)
+    array = _to_array(values, name)
     check_real(array.dtype, name)
-    if array.ndim != 2:
-        raise SoftscopeError(
-            f"{name}: expected a matrix of rows x features, found shape {array.shape}",
-            "Reshape it to one row an input, z.reshape(len(z), -1)",
-        )
+    check_shape(array.shape, name)
     check_columns(array.shape[1], name, columns=columns, owner=owner)
-    if array.shape[0] == 0 or array.shape[1] == 0:
-        raise SoftscopeError(f"{name}: is empty, shape {array.shape}", "Give at least one row")
     return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
 def as_vector(values: Any, name: str, *, length: int | None = None) -> NDArray:
     """`values` as a finite one-dimensional float array of `length`."""
-    array = values if isinstance(values, np.ndarray) else _to_array(values, name)
+    array = _to_array(values, name)
     check_real(array.dtype, name)
     if array.ndim != 1 or array.size == 0 or (length is not None and array.size != length):
         expected = f"{length} values" if length is not None else "a row of values"
@@ -47,15 +41,8 @@ def as_vector(values: Any, name: str, *, length: int | None = None) -> NDArray:
 
 def as_labels(values: Any, name: str, *, rows: int | None = None, classes: int | None = None) -> NDArray[np.int64]:
     """`values` as int64 labels in 0..classes-1, one for each of `rows` rows."""
-    array = values if isinstance(values, np.ndarray) else _to_array(values, name)
-    if array.dtype.kind not in "iu":
-        raise SoftscopeError(
-            f"{name}: expected whole-number labels, found {array.dtype}", "Use labels.astype(np.int64)"
-        )
-    if array.ndim != 1:
-        raise SoftscopeError(f"{name}: expected one label a row, found shape {array.shape}", "Use labels.argmax(1)")
-    if rows is not None and array.size != rows:
-        raise SoftscopeError(f"{name}: {array.size} labels for {rows} rows", "Save features and labels together")
+    array = _to_array(values, name)
+    check_labels(array.dtype, array.shape, name, rows=rows)
     labels = array.astype(np.int64)
     outside = labels < 0 if classes is None else (labels < 0) | (labels >= classes)
     if outside.any():
@@ -75,6 +62,27 @@ def check_real(dtype: np.dtype, name: str) -> None:
         raise SoftscopeError(f"{name}: expected float32 or float64, found {dtype} ({why})", "Use .astype(np.float32)")
 
 
+def check_shape(shape: tuple[int, ...], name: str) -> None:
+    """Raise unless `shape` is that of a matrix with at least one row and one column."""
+    if len(shape) != 2:
+        raise SoftscopeError(
+            f"{name}: expected a matrix of rows x features, found shape {shape}",
+            "Reshape it to one row an input, z.reshape(len(z), -1)",
+        )
+    if 0 in shape:
+        raise SoftscopeError(f"{name}: is empty, shape {shape}", "Give at least one row")
+
+
+def check_labels(dtype: np.dtype, shape: tuple[int, ...], name: str, *, rows: int | None) -> None:
+    """Raise unless `dtype` and `shape` are those of one whole-number label for each of `rows` rows."""
+    if dtype.kind not in "iu":
+        raise SoftscopeError(f"{name}: expected whole-number labels, found {dtype}", "Use labels.astype(np.int64)")
+    if len(shape) != 1:
+        raise SoftscopeError(f"{name}: expected one label a row, found shape {shape}", "Use labels.argmax(1)")
+    if rows is not None and shape[0] != rows:
+        raise SoftscopeError(f"{name}: {shape[0]} labels for {rows} rows", "Save features and labels together")
+
+
 def check_columns(found: int, name: str, *, columns: int | None, owner: str = "the head") -> None:
     """Raise unless there are `columns` columns."""
     if columns is not None and found != columns:
@@ -84,21 +92,21 @@ def check_columns(found: int, name: str, *, columns: int | None, owner: str = "t
         )
 
 
-def check_finite(array: NDArray, name: str, *, first_row: int = 0) -> None:
-    """Raise a SoftscopeError that names the first row with NaN or inf; `first_row` numbers row 0 of `array`."""
-    # A finite sum proves finiteness in one pass; float64 keeps large float32 values from overflowing it.
-    if np.isfinite(array.sum(dtype=np.float64)):
-        return
-    bad = ~np.isfinite(array)
-    rows = bad.reshape(len(array), -1).any(axis=1) if array.ndim else bad.reshape(1)
-    if not rows.any():
-        return
-    row = int(rows.argmax())
-    value = np.atleast_1d(array)[row].reshape(-1)[bad.reshape(len(rows), -1)[row]][0]
-    raise SoftscopeError(
-        f"{name}: row {first_row + row} holds {value}, the first of {int(rows.sum())} bad rows",
-        "Drop these rows or mend what made them",
-    )
+def check_finite(array: NDArray, name: str, *, first_row: int = 0, numbers: NDArray | None = None) -> None:
+    """Raise a SoftscopeError that names the first row with NaN or inf.
+
+    Row i of `array` is called `first_row` + i, or `numbers[i]` where its rows were gathered from elsewhere.
+    """
+    for span in spans(len(array), chunk_rows(array[0].size) if len(array) else 1):
+        finite = np.isfinite(array[span])
+        if finite.all():
+            continue
+        row, *column = np.argwhere(~finite)[0]
+        number = first_row + span.start + row if numbers is None else numbers[span.start + row]
+        raise SoftscopeError(
+            f"{name}: row {number} holds {array[span][(row, *column)]}, expected finite numbers",
+            "Drop the rows with NaN or inf, or mend what made them",
+        )
 
 
 def chunk_rows(columns: int, itemsize: int = 8, budget: int = CHUNK_BYTES) -> int:
@@ -113,7 +121,10 @@ def spans(rows: int, size: int) -> Iterator[slice]:
 
 
 def _to_array(values: Any, name: str) -> NDArray:
+    if isinstance(values, np.ma.MaskedArray):
+        raise SoftscopeError(f"{name}: is a masked array", "Drop the masked rows, then pass a plain array")
     try:
         return np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise SoftscopeError(f"{name}: is no array of numbers ({error})", "Pass a numpy array") from error
+    except (ValueError, TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise SoftscopeError(f"{name}: is no array of numbers ({reason})", "Pass a numpy array") from error

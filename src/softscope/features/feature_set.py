@@ -1,0 +1,152 @@
+"""`FeatureSet`: final-layer features z with optional labels, wherever they lie."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import as_labels, as_rows, check_finite, chunk_rows
+from ..errors import SoftscopeError
+from ..files import existing, stream_safetensors
+from .sources import ArraySource, Opened, Source
+
+_FORMATS = ".safetensors, .npz, .npy, .parquet or a folder of .parquet files"
+
+
+class FeatureSet:
+    """Features `z` [N, H] (float32 or float64) and, where known, labels [N].
+
+    `z` is an array, or a source that `open` made. Rows that are handed out are finite, or a SoftscopeError names the
+    first that isn't; they may be views of what was passed, so they are not to be written to.
+    """
+
+    def __init__(
+        self, z: Any, labels: Any = None, *, name: str = "features", metadata: Mapping[str, str] | None = None
+    ) -> None:
+        self._source = z if isinstance(z, Source) else ArraySource(as_rows(z, f"{name}: z"), f"{name}: z")
+        self.labels: NDArray[np.int64] | None = (
+            None if labels is None else as_labels(labels, f"{name}: labels", rows=len(self))
+        )
+        self.name = name
+        self.metadata: dict[str, str] = _checked_metadata(metadata or {}, name)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "FeatureSet":
+        """Open a safetensors, npz, npy or parquet file, or a folder of parquet files; rows are read when asked for."""
+        source, labels, metadata = _open(path)
+        return cls(source, labels, name=str(path), metadata=metadata)
+
+    def __len__(self) -> int:
+        return self._source.shape[0]
+
+    def __repr__(self) -> str:
+        labels = "no labels" if self.labels is None else "labels"
+        return f"FeatureSet({self.name}: {len(self)} rows, {self.n_features} features, {labels}, {self.dtype})"
+
+    @property
+    def n_features(self) -> int:
+        """H."""
+        return self._source.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """float32 or float64, of the rows as they are handed out."""
+        return self._source.dtype
+
+    def chunks(self, rows: int | None = None) -> Iterator[NDArray]:
+        """Finite blocks of consecutive rows, in order, sized for the cache unless `rows` is given."""
+        if rows is not None and rows < 1:
+            raise SoftscopeError(f"{self.name}: chunks of {rows} rows", "Ask for at least 1 row a chunk")
+        start = 0
+        for block in self._source.blocks(rows or chunk_rows(self.n_features)):
+            check_finite(block, self._source.name, first_row=start)
+            yield block
+            start += len(block)
+
+    def rows(self, indices: Any) -> NDArray:
+        """The rows `indices`, in that order: a slice, whole numbers in 0..N-1, or a mask of N booleans."""
+        numbers = self._numbers(indices)
+        block = self._source.gather(numbers)
+        check_finite(block, self._source.name, numbers=numbers)
+        return block
+
+    def take(self, indices: Any) -> "FeatureSet":
+        """The rows `indices` with their labels, in memory."""
+        numbers = self._numbers(indices)
+        labels = None if self.labels is None else self.labels[numbers]
+        return FeatureSet(self.rows(numbers), labels, name=self.name, metadata=self.metadata)
+
+    def array(self) -> NDArray:
+        """All rows, in memory."""
+        if isinstance(self._source, ArraySource):
+            check_finite(self._source.array, self._source.name)
+            return self._source.array
+        try:
+            whole = np.empty(self._source.shape, self.dtype)
+        except (MemoryError, ValueError) as error:
+            raise SoftscopeError(
+                f"{self._source.name}: {self._source.shape} of {self.dtype} is more than memory holds",
+                "Go through it with chunks()",
+            ) from error
+        start = 0
+        for block in self.chunks():
+            whole[start : start + len(block)] = block
+            start += len(block)
+        return whole
+
+    def check_labels(self, classes: int) -> None:
+        """Raise unless every label, where there are labels, is in 0..classes-1."""
+        if self.labels is not None:
+            as_labels(self.labels, f"{self.name}: labels", classes=classes)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `z`, `labels` and the metadata as safetensors, atomically and chunk by chunk."""
+        tensors: dict[str, Any] = {"z": (self.dtype, self._source.shape, self.chunks())}
+        if self.labels is not None:
+            tensors["labels"] = (self.labels.dtype, self.labels.shape, [self.labels])
+        stream_safetensors(path, tensors, self.metadata)
+
+    def _numbers(self, indices: Any) -> NDArray[np.int64]:
+        if isinstance(indices, slice):
+            return np.arange(*indices.indices(len(self)), dtype=np.int64)
+        numbers = np.asarray(indices)
+        if numbers.dtype == bool and numbers.shape == (len(self),):
+            return np.flatnonzero(numbers)
+        if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+            raise SoftscopeError(
+                f"{self.name}: row numbers of shape {numbers.shape} and type {numbers.dtype}",
+                f"Give whole numbers, a slice or a mask of {len(self)} booleans",
+            )
+        outside = (numbers < 0) | (numbers >= len(self))
+        if outside.any():
+            raise SoftscopeError(
+                f"{self.name}: there is no row {numbers[outside][0]}", f"Give numbers in 0..{len(self) - 1}"
+            )
+        return numbers.astype(np.int64)
+
+
+def _open(path: str | os.PathLike[str]) -> Opened:
+    found = existing(path)
+    suffix = found.suffix.lower()
+    if found.is_dir() or suffix == ".parquet":
+        from .parquet_files import open_parquet
+
+        return open_parquet(path)
+    if suffix == ".safetensors":
+        from .safetensors_files import open_safetensors
+
+        return open_safetensors(path)
+    if suffix in (".npz", ".npy"):
+        from .numpy_files import open_npy, open_npz
+
+        return open_npz(path) if suffix == ".npz" else open_npy(path)
+    raise SoftscopeError(f"{path}: features in a {suffix or 'nameless'} file", f"Give {_FORMATS}")
+
+
+def _checked_metadata(metadata: Mapping[str, str], name: str) -> dict[str, str]:
+    for key, value in metadata.items():
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise SoftscopeError(f"{name}: metadata {key!r} is {value!r}, expected text", "Use str(value)")
+    return dict(metadata)
