@@ -1,0 +1,197 @@
+"""Valid OOD regions: where a point of the final layer is more uncertain than a share 1 - epsilon of training (T4-T11).
+
+Every region is { z : U(z) > threshold } for some uncertainty U, so one membership test serves them all. Regions of
+U_max are stated by logit(t), t the confidence threshold, because t itself rounds to 1 long before the region is empty.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats, as_rows, chunk_rows, spans
+from ..errors import SoftscopeError
+from ..estimators.softmax import log_entropy, log_odds, margin
+from ..features import FeatureSet
+from ..head import Head
+from .components import Components
+
+_MIXTURE_DRAWS = 1_000_000
+
+
+class Region(ABC):
+    """{ z in R^H : U(z) > threshold }."""
+
+    threshold: float
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """H."""
+
+    @abstractmethod
+    def uncertainty(self, z: NDArray) -> Floats:
+        """U of one chunk of rows."""
+
+    def contains(self, z: Any) -> NDArray[np.bool_]:
+        """Which rows of `z` lie in the region, in chunks of rows."""
+        rows = as_rows(z, "z", columns=self.n_features, owner="the region")
+        out = np.empty(len(rows), bool)
+        for span in spans(len(rows), chunk_rows(self.n_features, budget=1 << 22)):
+            out[span] = self.uncertainty(rows[span]) > self.threshold
+        return out
+
+
+@dataclass(frozen=True)
+class HeadRegion(Region):
+    """A region of an uncertainty that reads the logits alone; `score` maps logits [N, K] to U [N]."""
+
+    head: Head
+    score: Callable[[NDArray], Floats]
+    threshold: float
+
+    @property
+    def n_features(self) -> int:
+        return self.head.n_features
+
+    def uncertainty(self, z: NDArray) -> Floats:
+        return self.score(self.head.logits(z))
+
+    def reduced(self) -> tuple["HeadRegion", Floats]:
+        """The same region in the coordinates y = B'z of the span of the weights, and B, orthonormal [H, rank]."""
+        weight = self.head.weight.astype(np.float64)
+        _, sizes, rows = np.linalg.svd(weight, full_matrices=False)
+        rank = max(1, int((sizes > sizes[0] * max(weight.shape) * np.finfo(np.float64).eps).sum()))
+        basis = rows[:rank].T
+        return HeadRegion(Head(weight @ basis, self.head.bias), self.score, self.threshold), basis
+
+
+@dataclass(frozen=True)
+class ScoreRegion(Region):
+    """A region of any uncertainty of features: a fitted estimator's, or minus the log of a density."""
+
+    score: Callable[[NDArray], Floats]
+    features: int
+    threshold: float
+
+    @property
+    def n_features(self) -> int:
+        return self.features
+
+    def uncertainty(self, z: NDArray) -> Floats:
+        return self.score(z)
+
+
+class Scorer(Protocol):
+    """Anything fitted that gives one uncertainty a row, such as an Estimator."""
+
+    n_features_: int
+
+    def uncertainty(self, z: Any) -> Floats:
+        """Larger = more uncertain."""
+        ...
+
+
+def valid_threshold(uncertainties: Any, epsilon: float) -> float:
+    """The u such that U(z') > u exactly where U(z') exceeds more than a share 1 - epsilon of `uncertainties` (T4).
+
+    With N of them it is the m-th smallest, m = floor((1 - epsilon) N) + 1; infinite (an empty region) where m > N.
+    """
+    if not 0.0 <= epsilon <= 1.0:
+        raise SoftscopeError(f"epsilon is a share of the training data, found {epsilon}", "Give a number in 0..1")
+    values = np.asarray(uncertainties, np.float64).ravel()
+    if values.size == 0 or np.isnan(values).any():
+        raise SoftscopeError("uncertainties: empty or NaN", "Give the uncertainty of each training input")
+    # 1e-9 of a row keeps (1 - epsilon) N from falling below the whole number it stands for.
+    place = int(np.floor((1.0 - epsilon) * values.size + 1e-9))
+    return float(np.partition(values, place)[place]) if place < values.size else float("inf")
+
+
+def valid_region(estimator: Scorer, train: Any, epsilon: float = 0.05) -> ScoreRegion:
+    """T4 for any fitted estimator: where it is more uncertain than a share 1 - epsilon of the training features."""
+    threshold = valid_threshold(estimator.uncertainty(train), epsilon)
+    return ScoreRegion(estimator.uncertainty, estimator.n_features_, threshold)
+
+
+def confidence_threshold(head: Head, train: FeatureSet | Components | NDArray, epsilon: float = 0.05) -> float:
+    """logit(t) such that the region of U_max is { z : max_i s_i < t }, from features or from a mixture (T4)."""
+    return -_threshold_of(head, log_odds, train, epsilon)
+
+
+def exact_region(head: Head, logit_t: float) -> HeadRegion:
+    """{ z : max_i s_i < t }, the exact region of U_max."""
+    return HeadRegion(head, log_odds, -logit_t)
+
+
+def linear_region(head: Head, logit_t: float) -> HeadRegion:
+    """T8: { z : l_1 - l_2 < logit(t) }, logits sorted; the union of all slabs around the decision boundaries.
+
+    O(K) a point, any K, bias included; empty for t <= 1/2; a subset of the exact region (T11).
+    """
+    return HeadRegion(head, margin, -logit_t)
+
+
+def entropy_region(head: Head, train: FeatureSet | Components | NDArray, epsilon: float = 0.05) -> HeadRegion:
+    """The exact region of U_entropy, from features or from a mixture (T4); thresholded on log U_entropy."""
+    return HeadRegion(head, log_entropy, _threshold_of(head, log_entropy, train, epsilon))
+
+
+def density_region(mixture: Components, epsilon: float = 0.05, *, seed: int = 0) -> ScoreRegion:
+    """The exact region of U_density of an explicit mixture, its threshold from a million draws (T4, T7)."""
+
+    def u_density(z: NDArray) -> Floats:
+        return -mixture.log_density(z)
+
+    z, _ = mixture.sample(_MIXTURE_DRAWS, np.random.default_rng(seed))
+    return ScoreRegion(u_density, mixture.n_features, valid_threshold(u_density(z), epsilon))
+
+
+@dataclass(frozen=True)
+class EllipsoidRegion(Region):
+    """T7 as corrected: outside every ellipsoid (z - mu_i)' Sigma_i^-1 (z - mu_i) <= c_i, `sizes` holding the c_i.
+
+    As { U > threshold }: U is the smallest of the distances less c_i, the threshold 0.
+    """
+
+    mixture: Components
+    sizes: Floats
+    threshold: float = 0.0
+
+    @property
+    def n_features(self) -> int:
+        return self.mixture.n_features
+
+    def uncertainty(self, z: NDArray) -> Floats:
+        return (self.mixture.squared_distances(z) - self.sizes).min(axis=1)
+
+
+def ellipsoid_region(mixture: Components, epsilon: float = 0.05) -> EllipsoidRegion:
+    """T7 in closed form: c_i = 2 (log normaliser_i - level), one density level for all components.
+
+    The level makes sum_i pi_i P(chi2_H <= c_i) = 1 - epsilon: exact for components that do not overlap.
+    """
+    from scipy.optimize import brentq
+    from scipy.stats import chi2
+
+    peaks = mixture.log_normalisers
+
+    def excess(level: float) -> float:
+        inside = chi2.cdf(np.maximum(2.0 * (peaks - level), 0.0), mixture.n_features)
+        return float(mixture.weights @ inside) - (1.0 - epsilon)
+
+    low = float(peaks.min()) - 0.5 * float(chi2.isf(1e-3 * epsilon, mixture.n_features))
+    level = brentq(excess, low, float(peaks.max()), xtol=1e-12)
+    return EllipsoidRegion(mixture, 2.0 * (peaks - level))
+
+
+def _threshold_of(
+    head: Head, score: Callable[[NDArray], Floats], train: FeatureSet | Components | NDArray, epsilon: float
+) -> float:
+    if isinstance(train, Components):
+        train = train.sample(_MIXTURE_DRAWS, np.random.default_rng(0))[0]
+    features = train if isinstance(train, FeatureSet) else FeatureSet(train, name="train")
+    values = np.concatenate([score(head.logits(chunk)) for chunk in features.chunks()])
+    return valid_threshold(values, epsilon)
