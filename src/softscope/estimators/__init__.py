@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from .geometric import Mental as Mental
     from .geometric import Norm as Norm
     from .kernel import KernelDensity as KernelDensity
+    from .neighbours import NearestNeighbours as NearestNeighbours
     from .reference import GEN as GEN
     from .reference import Mahalanobis as Mahalanobis
-    from .reference import NearestNeighbours as NearestNeighbours
     from .reference import RelativeMahalanobis as RelativeMahalanobis
     from .reference import ViM as ViM
     from .softmax import Cool as Cool
@@ -40,7 +40,7 @@ ESTIMATORS: dict[str, tuple[str, str]] = {
     "energy": ("softmax", "Energy"),
     "mahalanobis": ("reference", "Mahalanobis"),
     "relative-mahalanobis": ("reference", "RelativeMahalanobis"),
-    "knn": ("reference", "NearestNeighbours"),
+    "knn": ("neighbours", "NearestNeighbours"),
     "vim": ("reference", "ViM"),
     "gen": ("reference", "GEN"),
 }

@@ -22,7 +22,8 @@ GRID = 16
 
 # Below this a term can't move a sum that holds a 1, and exp would return denormals, which are slow.
 _NEGLIGIBLE = -80.0
-# Largest error, in nats, that float32 products may bring into a log density; beyond it they are float64.
+# Products are float32 while their rounding, about norm(x) norm(c) 2^-24 sqrt(H), stays below a thousandth of sqrt(H),
+# the scale on which the log density varies within one kernel; float64 beyond.
 _TOLERANCE = 1e-3
 _UNIT_ROUNDOFF = 2.0**-24
 # Two rows nearer than this share of their squared norms are the same row, seen through float64 rounding.

@@ -1,0 +1,54 @@
+"""E8, kernel density on training features: the paper's worse alternative to the Gaussian mixture."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SoftscopeError
+from ..features import FeatureSet
+from ..head import Head
+from ..mixture.kernel import Kernels, held_out_bandwidth
+from .base import Estimator, Info
+from .neighbours import kept_rows
+
+
+class KernelDensity(Estimator):
+    """E8: minus the log of a density with one isotropic Gaussian on each training row.
+
+    `bandwidth` None takes the one under which held-out training rows are most likely (`held_out_bandwidth`);
+    `bandwidth_` is the one used. The training rows are kept: `max_rows` of them at most, drawn by `seed` where there
+    are more; `rows_` says how many.
+    """
+
+    info = Info("E8", "kde", "U_kde", "-log (1/N) sum_n N(z; x_n, h^2 I)", ("train",))
+
+    bandwidth_: float
+    rows_: int
+
+    def __init__(self, *, bandwidth: float | None = None, max_rows: int = 100_000, seed: int = 0) -> None:
+        self.bandwidth = bandwidth
+        self.max_rows = max_rows
+        self.seed = seed
+
+    def _fit(self, head: Head, train: FeatureSet) -> None:
+        if self.bandwidth is not None and not (np.isfinite(self.bandwidth) and self.bandwidth > 0):
+            raise SoftscopeError(f"kde: bandwidth is {self.bandwidth}", "Give a positive number, or None to choose it")
+        rows = kept_rows(train, self.max_rows, self.seed)
+        bandwidth = held_out_bandwidth(rows, self.seed).value if self.bandwidth is None else self.bandwidth
+        self._take(Kernels.on(rows, bandwidth))
+
+    def _uncertainty(self, rows: NDArray) -> NDArray:
+        return -self._kernels.log_density(rows)
+
+    def state(self) -> dict[str, NDArray]:
+        kernels = self._kernels
+        return {"centres": kernels.centres, "origin": kernels.origin, "bandwidth": np.array([kernels.bandwidth])}
+
+    def _restore(self, state: Mapping[str, NDArray]) -> None:
+        self._take(Kernels(state["centres"], state["origin"], float(state["bandwidth"][0])))
+
+    def _take(self, kernels: Kernels) -> None:
+        self._kernels = kernels
+        self.bandwidth_ = kernels.bandwidth
+        self.rows_ = len(kernels.centres)
