@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Floats, as_matrix, as_vector, chunk_rows, spans
+from .arrays import Floats, as_matrix, as_vector, check_finite, chunk_rows, spans
 from .errors import SoftscopeError
-from .files import read_safetensors, write_safetensors
+from .files import read_safetensors, safetensors_header, write_safetensors
 
 if TYPE_CHECKING:
     import torch
@@ -37,12 +37,14 @@ class Head:
             )
         self.bias: NDArray | None = None
         if bias is not None:
-            self.bias = _frozen(as_vector(bias, f"{name}: bias", length=self.n_classes).astype(self.weight.dtype))
-        if classes is not None and len(classes) != self.n_classes:
+            self.bias = _frozen(as_vector(bias, f"{name}: bias", length=self.n_classes), self.weight.dtype)
+            check_finite(self.bias, f"{name}: bias as {self.weight.dtype}")
+        names = None if classes is None else (classes,) if isinstance(classes, str) else tuple(map(str, classes))
+        if names is not None and len(names) != self.n_classes:
             raise SoftscopeError(
-                f"{name}: {len(classes)} class names for {self.n_classes} rows of weight", "Give one name a class"
+                f"{name}: {len(names)} class names for {self.n_classes} rows of weight", "Give one name a class"
             )
-        self.classes: tuple[str, ...] | None = None if classes is None else tuple(str(c) for c in classes)
+        self.classes: tuple[str, ...] | None = names
         self.name = name
 
     def __repr__(self) -> str:
@@ -70,19 +72,21 @@ class Head:
     def logits(self, z: Any, *, out: NDArray | None = None) -> NDArray:
         """Logits W z + b of the rows of `z`, float32 [N, K] (float64 where z and W both are), in chunks of rows."""
         rows = self.check(z)
-        weight, bias = self._like(rows.dtype)
-        if out is None:
-            out = np.empty((len(rows), self.n_classes), weight.dtype)
-        for span in spans(len(rows), chunk_rows(self.n_features, weight.itemsize)):
-            np.matmul(rows[span].astype(weight.dtype, copy=False), weight.T, out=out[span])
-            if bias is not None:
-                out[span] += bias
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is named below
+            weight, bias = self._like(rows.dtype)
+            if out is None:
+                out = np.empty((len(rows), self.n_classes), weight.dtype)
+            for span in spans(len(rows), chunk_rows(self.n_features, weight.itemsize)):
+                np.matmul(rows[span].astype(weight.dtype, copy=False), weight.T, out=out[span])
+                if bias is not None:
+                    out[span] += bias
+        check_finite(out, f"logits of {self.name}, beyond the range of {weight.dtype}")
         return out
 
     @cached_property
     def weight_norms(self) -> Floats:
         """norm(w_i) of each class, float64 [K]."""
-        return np.linalg.norm(self.weight.astype(np.float64), axis=1)
+        return _norms(self.weight)
 
     @cached_property
     def class_cosines(self) -> Floats:
@@ -97,9 +101,7 @@ class Head:
         rows = self.check(z)
         out = np.empty((len(rows), self.n_classes))
         for span in spans(len(rows), chunk_rows(self.n_features)):
-            chunk = rows[span].astype(np.float64)
-            np.matmul(chunk, self._directions.T, out=out[span])
-            out[span] /= _nonzero(np.linalg.norm(chunk, axis=1))[:, None]
+            np.matmul(_directions(rows[span]), self._directions.T, out=out[span])
         return np.clip(out, -1.0, 1.0, out=out)
 
     def norms(self, z: Any) -> Floats:
@@ -107,7 +109,7 @@ class Head:
         rows = self.check(z)
         out = np.empty(len(rows))
         for span in spans(len(rows), chunk_rows(self.n_features)):
-            out[span] = np.linalg.norm(rows[span].astype(np.float64), axis=1)
+            out[span] = _norms(rows[span])
         return out
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -119,12 +121,13 @@ class Head:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Head":
         """Read a head written by `save`, or any safetensors file with tensors `weight` and (optionally) `bias`."""
-        tensors, metadata = read_safetensors(path)
-        if "weight" not in tensors:
+        entries, metadata = safetensors_header(path)
+        if "weight" not in entries:
             raise SoftscopeError(
-                f"{path}: expected tensors 'weight' and 'bias', found {sorted(tensors) or 'none'}",
+                f"{path}: expected tensors 'weight' and 'bias', found {', '.join(sorted(entries)) or 'nothing'}",
                 "Save the last layer with Head(weight, bias).save(path)",
             )
+        tensors, _ = read_safetensors(path)
         return cls(tensors["weight"], tensors.get("bias"), _class_names(metadata, path), name=str(path))
 
     @classmethod
@@ -136,7 +139,7 @@ class Head:
 
     @cached_property
     def _directions(self) -> Floats:
-        return self.weight.astype(np.float64) / _nonzero(self.weight_norms)[:, None]
+        return _directions(self.weight)
 
     def _like(self, dtype: np.dtype) -> tuple[NDArray, NDArray | None]:
         wide = np.float64 if dtype == np.float64 and self.weight.dtype == np.float64 else np.float32
@@ -144,14 +147,35 @@ class Head:
         return self.weight.astype(wide, copy=False), bias
 
 
-def _frozen(array: NDArray) -> NDArray:
-    copy = np.array(array, order="C")
+def _frozen(array: NDArray, dtype: np.dtype | None = None) -> NDArray:
+    with np.errstate(over="ignore"):
+        copy = np.array(array, dtype, order="C")
     copy.flags.writeable = False
     return copy
 
 
-def _nonzero(norms: Floats) -> Floats:
-    return np.where(norms > 0, norms, 1.0)
+def _norms(rows: NDArray) -> Floats:
+    """norm(row) in float64, at most the largest float64."""
+    wide, scale = _in_range(rows)
+    with np.errstate(over="ignore"):
+        return np.minimum(scale * np.linalg.norm(wide, axis=1), np.finfo(np.float64).max)
+
+
+def _directions(rows: NDArray) -> Floats:
+    """row / norm(row) in float64, 0 where the row is all zeros."""
+    wide, _ = _in_range(rows)
+    norms = np.linalg.norm(wide, axis=1)
+    return np.divide(wide, np.where(norms > 0, norms, 1.0)[:, None], out=wide)
+
+
+def _in_range(rows: NDArray) -> tuple[Floats, Floats]:
+    """`rows` as wide * scale in float64: squares of wide neither overflow nor vanish (those of float32 never do)."""
+    wide, scale = rows.astype(np.float64), np.ones(len(rows))
+    if rows.dtype == np.float64:
+        largest = np.maximum(rows.max(axis=1), -rows.min(axis=1))
+        scale = np.where(largest > 0, largest, 1.0)
+        wide /= scale[:, None]
+    return wide, scale
 
 
 def _class_names(metadata: dict[str, str], path: str | os.PathLike[str]) -> list[str] | None:
@@ -159,8 +183,8 @@ def _class_names(metadata: dict[str, str], path: str | os.PathLike[str]) -> list
         return None
     try:
         names = json.loads(metadata["classes"])
-    except json.JSONDecodeError as error:
-        raise SoftscopeError(f"{path}: metadata 'classes' is no JSON list of names", "Save the head again") from error
-    if not isinstance(names, list):
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise SoftscopeError(f"{path}: metadata 'classes' is no JSON list of names", "Save the head again")
-    return [str(name) for name in names]
+    return names
