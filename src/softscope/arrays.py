@@ -49,7 +49,7 @@ def as_labels(values: Any, name: str, *, rows: int | None = None, classes: int |
         row = int(outside.argmax())
         allowed = "0 or more" if classes is None else f"0..{classes - 1}"
         raise SoftscopeError(
-            f"{name}: row {row} has label {labels[row]}, expected {allowed}",
+            f"{name}: row {row} has label {array[row]}, expected {allowed}",
             "Number the classes as the rows of the head's weight",
         )
     return labels
