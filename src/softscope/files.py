@@ -73,7 +73,7 @@ def write_safetensors(
     """Write numpy arrays and string metadata as one safetensors file, atomically."""
     from safetensors.numpy import save
 
-    whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    whole = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     write_bytes(path, save(whole, metadata=dict(metadata or {})))
 
 
@@ -192,7 +192,8 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     """`path` if it is a regular file (a pipe would block), else a SoftscopeError."""
     found = existing(path)
     if not found.is_file():
-        raise SoftscopeError(f"{path}: expected a file, found {'a folder' if found.is_dir() else 'a device'}", "")
+        kind = "a folder" if found.is_dir() else "a device or pipe"
+        raise SoftscopeError(f"{path}: expected a file, found {kind}", "Give a regular file")
     return found
 
 
