@@ -1,4 +1,4 @@
-"""E8's density: against scikit-learn, scipy and direct float64 sums; its bandwidth against brute-force leave-one-out."""
+"""E8's density against scikit-learn, scipy and direct float64 sums; its bandwidth against brute-force leave-one-out."""
 
 import numpy as np
 import pytest

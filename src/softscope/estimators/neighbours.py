@@ -10,10 +10,12 @@ from ..arrays import Floats, chunk_rows, spans
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from .base import Estimator, Info, each_chunk
+from .base import Estimator, Info
 
 QUERY_ROWS = 256
 TRAIN_ROWS = 4096
+# Neighbours beyond the k-th that are measured again in float64, because float32 may have ranked them too far.
+SPARE = 8
 
 
 class NearestNeighbours(Estimator):
@@ -39,14 +41,13 @@ class NearestNeighbours(Estimator):
     def _fit(self, head: Head, train: FeatureSet) -> None:
         if self.k < 1:
             raise SoftscopeError(f"knn: k is {self.k}", "Give at least 1, the paper uses 50")
-        self._take(_to_unit(kept_rows(train, self.max_rows, self.seed)))
+        self._take(_unit(kept_rows(train, self.max_rows, self.seed)))
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
         out = np.empty(len(rows))
         for span in spans(len(rows), QUERY_ROWS):
-            queries = _to_unit(rows[span].copy())
-            nearest = self._train[self._kth(queries)].astype(np.float64)
-            out[span] = np.linalg.norm(queries - nearest, axis=1)
+            queries = _unit(rows[span])
+            out[span] = self._distances(queries, self._candidates(queries))
         return out
 
     def state(self) -> dict[str, NDArray]:
@@ -61,42 +62,47 @@ class NearestNeighbours(Estimator):
         self.k_ = min(self.k, self.rows_)
         self._half_norms2 = np.einsum("ij,ij->i", unit_rows, unit_rows).astype(np.float32) / 2
 
-    def _kth(self, queries: NDArray) -> NDArray[np.int64]:
-        """Index of each query's k-th nearest training row, by x . c - norm(c)^2 / 2 in float32."""
+    def _candidates(self, queries: NDArray) -> NDArray[np.int64]:
+        """The k + SPARE training rows nearest to each query, by x . c - norm(c)^2 / 2 in float32."""
         narrow = queries.astype(np.float32)
-        values = np.full((len(narrow), self.k_), -np.inf, np.float32)
-        indices = np.zeros((len(narrow), self.k_), np.int64)
-        for span in spans(len(self._train), TRAIN_ROWS):
+        size = min(self.k_ + SPARE, self.rows_)
+        values = np.full((len(narrow), size), -np.inf, np.float32)
+        indices = np.zeros((len(narrow), size), np.int64)
+        for span in spans(self.rows_, TRAIN_ROWS):
             closeness = narrow @ self._train[span].astype(np.float32, copy=False).T
             closeness -= self._half_norms2[span]
             _keep_largest()(closeness, span.start, values, indices)
-        return indices[:, 0]
+        return indices
+
+    def _distances(self, queries: NDArray, candidates: NDArray[np.int64]) -> Floats:
+        """Distance of each query to the k-th nearest of its candidates, in float64."""
+        out = np.empty(len(queries))
+        for span in spans(len(queries), chunk_rows(candidates.shape[1] * queries.shape[1])):
+            steps = self._train[candidates[span]].astype(np.float64) - queries[span, None]
+            distances2 = np.einsum("qkh,qkh->qk", steps, steps)
+            out[span] = np.sqrt(np.partition(distances2, self.k_ - 1, axis=1)[:, self.k_ - 1])
+        return out
 
 
 def kept_rows(train: FeatureSet, most: int, seed: int) -> NDArray:
-    """A copy of the rows of `train`, in order; of `most` drawn by `seed` without replacement where it has more."""
+    """The rows of `train` in memory; in order, `most` of them drawn by `seed` without replacement where it has more."""
     if most < 1:
         raise SoftscopeError(f"max_rows is {most}", "Give at least 1")
-    kept = np.arange(len(train))
-    if len(train) > most:
-        kept = np.sort(np.random.default_rng(seed).choice(len(train), most, replace=False))
-    out: NDArray = np.empty(0)
-    for span, rows in each_chunk(train):
-        first, last = np.searchsorted(kept, (span.start, span.stop))
-        if span.start == 0:
-            out = np.empty((len(kept), train.n_features), rows.dtype)
-        out[first:last] = rows[kept[first:last] - span.start]
-    return out
+    if len(train) <= most:
+        return train.array()
+    drawn = np.random.default_rng(seed).choice(len(train), most, replace=False, shuffle=False)
+    return train.rows(np.sort(drawn))
 
 
-def _to_unit(rows: NDArray) -> NDArray:
-    """Scale rows to norm 1, in place; rows of zeros stay zeros."""
+def _unit(rows: NDArray) -> NDArray:
+    """Rows scaled to norm 1, in their own dtype; rows of zeros stay zeros."""
+    out = np.empty_like(rows, order="C")
     for span in spans(len(rows), chunk_rows(rows.shape[1])):
         wide = rows[span].astype(np.float64)
         # Dividing by the largest entry first keeps squares of tiny and huge features from under- and overflowing.
         wide /= _nonzero(np.abs(wide).max(axis=1, keepdims=True))
-        rows[span] = wide / _nonzero(np.linalg.norm(wide, axis=1, keepdims=True))
-    return rows
+        out[span] = wide / _nonzero(np.linalg.norm(wide, axis=1, keepdims=True))
+    return out
 
 
 def _nonzero(sizes: Floats) -> Floats:
@@ -107,7 +113,7 @@ def _nonzero(sizes: Floats) -> Floats:
 def _keep_largest() -> Callable[[NDArray, int, NDArray, NDArray], None]:
     from numba import njit
 
-    compiled: Callable[[NDArray, int, NDArray, NDArray], None] = njit(cache=True, nogil=True)(_push_rows)
+    compiled: Callable[[NDArray, int, NDArray, NDArray], None] = njit(nogil=True)(_push_rows)
     return compiled
 
 
