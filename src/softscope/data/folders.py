@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import SoftscopeError
-from .catalog import DataSet, rows_of
+from .catalog import rows_of
+from .entry import DataSet
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,17 @@ def search_folders() -> tuple[Path, ...]:
     return (Path(chosen).expanduser(), cache_folder()) if chosen else (cache_folder(),)
 
 
-def download_folder(dataset: DataSet) -> Path:
-    """The first search folder in which this data set's folder can be written."""
-    folders = search_folders()
-    for folder in folders:
-        if _writable(folder / dataset.name):
-            return folder / dataset.name
-    raise SoftscopeError(
-        f"{folders[-1] / dataset.name}: can't be written", "Set SOFTSCOPE_DATA to a folder you may write to"
-    )
+def download_folder(dataset: DataSet, splits: Sequence[str] = ()) -> Path:
+    """Where this data set's files are put: the first search folder that can be written.
+
+    A folder that holds part of `splits` already is passed over while there is another: what someone put there stays.
+    """
+    folders = [folder / dataset.name for folder in search_folders()]
+    writable = [folder for folder in folders if _writable(folder)]
+    if not writable:
+        raise SoftscopeError(f"{folders[-1]}: can't be written", "Set SOFTSCOPE_DATA to a folder you may write to")
+    empty = [folder for folder in writable if not any(split_files(folder, split) for split in splits)]
+    return (empty or writable[-1:])[0]
 
 
 def split_state(dataset: DataSet, split: str) -> SplitState:
@@ -81,6 +84,12 @@ def require_files(dataset: DataSet, split: str) -> SplitState:
             f"Run `softscope data get {dataset.name}`, or put {split}-00000-of-00001.parquet into "
             f"{download_folder(dataset)}",
         )
+    if state.rows > state.complete_rows:
+        raise SoftscopeError(
+            f"{dataset.name}: {state.files[0].parent} has {state.rows:,} {split} rows, the complete split "
+            f"{state.complete_rows:,}",
+            "Are there two copies of it? Keep one",
+        )
     return state
 
 
@@ -95,4 +104,5 @@ def _writable(folder: Path) -> bool:
         if at == at.parent:
             return False
         at = at.parent
-    return at.is_dir() and os.access(at, os.W_OK | os.X_OK)
+    # root may write anywhere: a folder whose mode forbids writing to everyone was meant to stay as it is.
+    return at.is_dir() and bool(at.stat().st_mode & 0o222) and os.access(at, os.W_OK | os.X_OK)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ..errors import SoftscopeError
 from ..files import sha256
-from .catalog import DataSet, find, rows_of
+from .catalog import find, rows_of
 from .decoding import Decoder
+from .entry import DataSet, plain
 from .folders import require_files
 from .formats import read_columns, read_images, read_labels
 from .images import Images, balanced_rows, select_classes
@@ -82,7 +83,7 @@ def load_files(
         raise SoftscopeError("no files to load", "Name at least one parquet file")
     names = _names(paths, entry)
     known = read_labels(paths, classes=len(names) or None)
-    names = names or tuple(map(str, range(int(known.max(initial=-1)) + 1)))
+    known, names = _as_catalogued(known, names or tuple(map(str, range(int(known.max(initial=-1)) + 1))), entry)
     rows, labels, names = _choose(known, names, classes, limit, seed)
     decoder = Decoder(channels=entry.channels if entry else 0, size=size)
     images, kept, skipped = _decode(paths, rows, decoder, strict)
@@ -150,6 +151,19 @@ def _names(paths: Sequence[Path], entry: DataSet | None) -> tuple[str, ...]:
             f"{paths[0]}: has {len(own)} classes, {entry.name} has {len(entry.classes)}", "Is it the right file?"
         )
     return own or (entry.classes if entry else ())
+
+
+def _as_catalogued(
+    labels: NDArray[np.int64], names: tuple[str, ...], entry: DataSet | None
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Labels numbered as in the catalogue where the file has the same classes in another order or spelling."""
+    if entry is None:
+        return labels, names
+    number = {plain(name): c for c, name in enumerate(entry.classes)}
+    order = [number.get(plain(name), -1) for name in names]
+    if sorted(order) != list(range(len(entry.classes))):
+        return labels, names
+    return np.asarray(order, dtype=np.int64)[labels], entry.classes
 
 
 def _labelled(
