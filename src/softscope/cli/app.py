@@ -6,6 +6,7 @@ import typer
 
 from .. import __version__
 from .bench import bench
+from .data import data
 
 app = typer.Typer(
     name="softscope",
@@ -34,3 +35,4 @@ def root(
 
 
 app.command()(bench)
+app.add_typer(data, name="data")

@@ -16,7 +16,7 @@ def find(name: str) -> DataSet:
     if wanted in _BY_NAME:
         return _BY_NAME[wanted]
     close = difflib.get_close_matches(wanted, _BY_NAME, n=1)
-    nearest = f"Did you mean {_BY_NAME[close[0]].name}?" if close else "See `softscope data list`"
+    nearest = f"Did you mean {_SPELLED[close[0]]}?" if close else "See `softscope data list`"
     raise SoftscopeError(f"{name}: no such data set", nearest)
 
 
@@ -334,3 +334,4 @@ CATALOG: tuple[DataSet, ...] = (
 )
 
 _BY_NAME = {plain(known): entry for entry in CATALOG for known in (entry.name, *entry.aliases)}
+_SPELLED = {plain(known): known for entry in CATALOG for known in (entry.name, *entry.aliases)}

