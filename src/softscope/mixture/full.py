@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from .bounds import KEEP_NATS, Bounds
+from .bounds import KEEP_NATS, SAMPLE, Bounds
 from .conditioning import Conditioning, Factor, describe, dropped, factorise, kept_components
 
 NEGLIGIBLE = 1e-13  # responsibilities below this leave a float64 sum as it is
@@ -17,15 +17,15 @@ _WORTH_BOUNDING = 3e9  # multiplications below which choosing and compiling the 
 class FullComponents:
     """log w_k + log N(z; mu_k, Sigma_k) of K components, each whitened by its own inverse Cholesky factor."""
 
-    def __init__(self, weights: Floats, means: Floats, factors: Sequence[Factor]) -> None:
+    def __init__(
+        self, weights: Floats, means: Floats, factors: Sequence[Factor], sample: NDArray | None = None
+    ) -> None:
         self.weights, self.means, self.factors = weights, means, list(factors)
+        self._sample = sample
+        self._bounds: Bounds | None = None
         half_log_dets = np.array([factor.half_log_det for factor in factors])
         with np.errstate(divide="ignore"):
             self._constants = np.log(weights) - half_log_dets - 0.5 * means.shape[1] * np.log(2 * np.pi)
-
-    @cached_property
-    def _bounds(self) -> Bounds:
-        return Bounds(self.factors, self.means, self._constants, self.weights @ self.means)
 
     def log_joint(self, x: NDArray) -> Floats:
         """[n, K]; -inf where a component is more than 60 nats below the best of its row."""
@@ -43,27 +43,36 @@ class FullComponents:
         return classes > 2 and float(len(x)) * classes * features**2 > _WORTH_BOUNDING
 
     def _bounded(self, x: NDArray) -> Floats:
-        width = self._bounds.width(x, self._component)
-        if width == 0:
+        bounds = self._bounds_for(x)
+        if not bounds.width:
             return self.dense(x)
-        upper = self._bounds.upper(x, width)
+        upper = bounds.upper(x)
         joint = np.full(upper.shape, -np.inf)
         leading = upper.argmax(axis=1)
         order = np.argsort(leading, kind="stable")
         best = np.empty(len(x))
         for k, rows in _groups(leading[order], order):
-            best[rows] = joint[rows, k] = self._component(x[rows], k)
+            best[rows] = joint[rows, k] = self._component(x, k, rows)
         left = upper > (best - KEEP_NATS)[:, None]
         left[np.arange(len(x)), leading] = False
         for k, rows in _groups(*left.T.nonzero()):
-            joint[rows, k] = self._component(x[rows], k)
+            joint[rows, k] = self._component(x, k, rows)
         return joint
 
-    def _component(self, x: NDArray, k: int) -> Floats:
+    def _bounds_for(self, x: NDArray) -> Bounds:
+        if self._bounds is None:
+            sample = x if self._sample is None else self._sample
+            sample = sample[:: max(1, len(sample) // SAMPLE)][:SAMPLE]
+            self._bounds = Bounds(self.factors, self.means, self._constants, sample)
+        return self._bounds
+
+    def _component(self, x: NDArray, k: int, rows: NDArray | slice = slice(None)) -> Floats:
         factor = self.factors[k]
-        centred = np.empty(x.shape, factor.inverse.dtype)
-        # In the wider of the two types, then rounded once.
-        np.subtract(x, self.means[k].astype(x.dtype, copy=False), out=centred, casting="same_kind")
+        chosen = x[rows]
+        own = not isinstance(rows, slice) and chosen.dtype == factor.inverse.dtype
+        centred = chosen if own else np.empty(chosen.shape, factor.inverse.dtype)
+        # In the rows' own type, then rounded once.
+        np.subtract(chosen, self.means[k].astype(x.dtype), out=centred, casting="same_kind")
         white = factor.whiten(centred)
         return self._constants[k] - 0.5 * np.einsum("ij,ij->i", white, white).astype(np.float64)
 
@@ -90,9 +99,9 @@ class FullComponents:
 class FullStatistics:
     """sum r, sum r (x - s), sum r (x - s)(x - s)' of each component about a shift s near its mean, in float64."""
 
-    def __init__(self, shifts: Floats, ridge: float) -> None:
+    def __init__(self, shifts: Floats, ridge: float, sample: NDArray | None = None) -> None:
         classes, features = shifts.shape
-        self.shifts, self.ridge = shifts, ridge
+        self.shifts, self.ridge, self.sample = shifts, ridge, sample
         self.counts = np.zeros(classes)
         self.sums = np.zeros((classes, features))
         # Each in Fortran order, lower triangle only: what dsyrk and dpotrf work on in place.
@@ -124,7 +133,7 @@ class FullStatistics:
         kept = kept_components(self.counts)
         means = self.shifts[kept] + self.sums[kept] / self.counts[kept, None]
         factors = [self._factor(int(k)) for k in kept]
-        return FullComponents(self.counts[kept] / self.counts[kept].sum(), means, factors), kept
+        return FullComponents(self.counts[kept] / self.counts[kept].sum(), means, factors, self.sample), kept
 
     def conditioning(self, components: FullComponents, kept: NDArray[np.int64]) -> tuple[Conditioning, ...]:
         """One line for each of the K components, the dropped ones included."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats, as_labels, chunk_rows
 from ..errors import SoftscopeError
+from .bounds import SAMPLE
 from .conditioning import Conditioning
 from .diagonal import DiagonalComponents, DiagonalStatistics
 from .full import FullComponents, FullStatistics
@@ -132,7 +133,7 @@ def _first_statistics(rows: Rows, start: NDArray[np.int64], covariance: Covarian
     means, whole = _group_means(rows, start, scatter=covariance == "tied")
     statistics: Any
     if covariance == "full":
-        statistics = FullStatistics(means, ridge)
+        statistics = FullStatistics(means, ridge, _sample(rows))
     elif covariance == "tied":
         statistics = TiedStatistics(means, ridge, whole)
     else:
@@ -144,7 +145,7 @@ def _first_statistics(rows: Rows, start: NDArray[np.int64], covariance: Covarian
 
 def _empty_like(statistics: Any, components: Components) -> Any:
     if isinstance(statistics, FullStatistics):
-        return FullStatistics(components.means, statistics.ridge)
+        return FullStatistics(components.means, statistics.ridge, statistics.sample)
     if isinstance(statistics, TiedStatistics):
         return TiedStatistics(components.means, statistics.ridge, statistics.whole)
     return DiagonalStatistics(components.means, statistics.ridge, statistics.centre, spherical=statistics.spherical)
@@ -172,6 +173,15 @@ def _groups_of(rows: Rows, start: NDArray[np.int64], classes: int) -> Iterator[t
     for x in rows.chunks(_rows_a_chunk(rows.n_features, classes)):
         yield x, (start[done : done + len(x), None] == np.arange(classes)).astype(np.float64)
         done += len(x)
+
+
+def _sample(rows: Rows) -> NDArray:
+    """Rows spread evenly over all of them: what the bounds are weighed on."""
+    step, done, found = max(1, len(rows) // SAMPLE), 0, []
+    for x in rows.chunks():
+        found.append(np.array(x[-done % step :: step]))
+        done += len(x)
+    return np.concatenate(found)
 
 
 def _check(rows: Rows, start: NDArray[np.int64], covariance: str, ridge: float) -> None:

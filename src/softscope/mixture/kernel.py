@@ -84,7 +84,8 @@ class Kernels:
             terms -= self._half_norms2[span].astype(queries.dtype)
             higher = np.maximum(top, terms.max(axis=1))
             total *= np.exp(np.maximum(top - higher, _NEGLIGIBLE))
-            total += _exp_sum(terms, higher.astype(queries.dtype))
+            terms -= higher.astype(queries.dtype)[:, None]
+            total += _exp_sum(terms)
             top = higher
         return top + np.log(total)
 
@@ -104,17 +105,21 @@ def held_out_bandwidth(rows: NDArray, seed: int = 0) -> Bandwidth:
     Maximises mean_i log (1/n_i) sum_j N(x_i; x_j, h^2 I) over h, where i runs over up to HELD_OUT_ROWS rows drawn by
     `seed` (all, where there are no more) and j over all rows but i and those equal to it, which would otherwise
     reward h = 0. At a maximum h^2 H is the mean squared distance weighted by the kernels, so it lies between the mean
-    squared distance to the nearest row and that to all rows: a grid over this bracket, refined twice, can't miss it.
+    squared distance to the nearest row and that to all rows: a grid over this bracket, refined around its best point
+    and there read off a parabola in log h.
     """
     rows = np.ascontiguousarray(rows)
     picked = np.random.default_rng(seed).permutation(len(rows))[:HELD_OUT_ROWS]
     search = _HeldOut(rows, np.sort(picked))
     low, high = search.bracket
-    for _ in range(3):
+    for _ in range(2):
         grid = np.geomspace(low, high, GRID)
         likelihoods = search.log_likelihoods(grid)
         best = int(likelihoods.argmax())
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)]
+    if 0 < best < GRID - 1 and low < high:
+        value, likelihood = _vertex(np.log(grid[best - 1 : best + 2]), likelihoods[best - 1 : best + 2])
+        return Bandwidth(float(np.exp(value)), likelihood, len(search.queries))
     return Bandwidth(float(grid[best]), float(likelihoods[best]), len(search.queries))
 
 
@@ -142,8 +147,10 @@ class _HeldOut:
         sums = np.zeros((len(grid), len(self.queries)))
         for distances in self._blocks():
             excess = (self.nearest[:, None] - distances).astype(np.float32)
+            terms = np.empty_like(excess)
             for row, bandwidth in zip(sums, grid):
-                row += _exp_sum(excess * np.float32(0.5 / bandwidth**2), np.zeros(len(excess), np.float32))
+                np.multiply(excess, np.float32(0.5 / bandwidth**2), out=terms)
+                row += _exp_sum(terms)
         peaks = -0.5 * self.nearest / grid[:, None] ** 2
         densities = peaks + np.log(sums) - np.log(self.others)
         return densities.mean(axis=1) + np.array([_log_normaliser(h, self.rows.shape[1]) for h in grid])
@@ -169,12 +176,19 @@ class _HeldOut:
             yield distances
 
 
-def _exp_sum(terms: NDArray, top: NDArray) -> Floats:
-    """sum_j exp(terms_ij - top_i), float64; overwrites `terms`."""
-    terms -= top[:, None]
+def _exp_sum(terms: NDArray) -> Floats:
+    """Sum of exp(terms) along each row, float64; overwrites `terms`, none of which is above 0."""
     np.maximum(terms, terms.dtype.type(_NEGLIGIBLE), out=terms)
     np.exp(terms, out=terms)
     return terms.sum(axis=1).astype(np.float64)
+
+
+def _vertex(x: Floats, y: Floats) -> tuple[float, float]:
+    """Where the parabola through three evenly spaced points, the middle one the highest, has its top, and how high."""
+    left, right = y[1] - y[0], y[1] - y[2]
+    bend = left + right
+    shift = 0.5 * (left - right) / bend if bend > 0 else 0.0
+    return float(x[1] + shift * (x[2] - x[1])), float(y[1] + 0.25 * (left - right) * shift)
 
 
 def _square_norms(rows: NDArray) -> Floats:
