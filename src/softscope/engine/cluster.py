@@ -5,7 +5,11 @@ task whose process or machine dies is run again by Ray elsewhere; the store's ch
 """
 
 import os
+import socket
+import sys
+from collections import deque
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from typing import Any
 
 from ..errors import SoftscopeError
@@ -28,22 +32,35 @@ def map_on_cluster(
     tick: Callable[[], None],
 ) -> list[Any]:
     """The results in the order of the items; the first error of a task cancels the others and is raised."""
-    ray, connected = _connect(address, workers)
-    waiting: dict[Any, int] = {}
+    # Ray prints what it notices of its machines to stdout, which is for results.
+    with redirect_stdout(sys.stderr):
+        ray, connected = _connect(address, cores() if workers is None else workers * threads)
+        try:
+            remote = ray.remote(num_cpus=threads, num_gpus=gpus, max_retries=_RETRIES)(_limited)
+            return _collect(ray, lambda item: remote.remote(task, item, threads), items, workers or len(items), tick)
+        finally:
+            if connected:
+                ray.shutdown()
+
+
+def _collect(
+    ray: Any, submit: Callable[[Any], Any], items: list[Any], at_once: int, tick: Callable[[], None]
+) -> list[Any]:
+    todo = deque(range(len(items)))
+    running: dict[Any, int] = {}
     results: dict[int, Any] = {}
     try:
-        remote = ray.remote(num_cpus=threads, num_gpus=gpus, max_retries=_RETRIES)(_limited)
-        waiting = {remote.remote(task, item, threads): index for index, item in enumerate(items)}
-        while waiting:
-            (ready,), _ = ray.wait(list(waiting), num_returns=1)
-            index = waiting.pop(ready)
+        while todo or running:
+            while todo and len(running) < at_once:
+                index = todo.popleft()
+                running[submit(items[index])] = index
+            (ready,), _ = ray.wait(list(running), num_returns=1)
+            index = running.pop(ready)
             results[index] = _result(ray, ready, index, items[index])
             tick()
     finally:
-        for reference in waiting:
+        for reference in running:
             ray.cancel(reference, force=True)
-        if connected:
-            ray.shutdown()
     return [results[index] for index in range(len(items))]
 
 
@@ -52,7 +69,7 @@ def _limited(task: Callable[[Any], Any], item: Any, threads: int) -> Any:
         return task(item)
 
 
-def _connect(address: str | None, workers: int | None) -> tuple[Any, bool]:
+def _connect(address: str | None, cpus: int) -> tuple[Any, bool]:
     """The ray module, connected, and whether this call connected it. No usage report, no dashboard, no chatter."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     try:
@@ -64,13 +81,21 @@ def _connect(address: str | None, workers: int | None) -> tuple[Any, bool]:
     quiet = {"log_to_driver": False, "logging_level": "error"}
     try:
         if address:
+            _knock(address)
             ray.init(address=address, **quiet)
         else:
-            ray.init(num_cpus=workers or cores(), include_dashboard=False, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            ray.init(num_cpus=cpus, include_dashboard=False, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
         where = f"join the Ray cluster at {address}" if address else "start Ray"
         raise SoftscopeError(f"can't {where} ({first_line(error)})", "Check `ray status` on that machine") from error
     return ray, True
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens: Ray itself would go on trying for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _result(ray: Any, reference: Any, index: int, item: Any) -> Any:

@@ -1,0 +1,309 @@
+"""map over tasks: order, errors, crashes, interruption, on cores and on a Ray cluster that loses a node."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from softscope import engine
+from softscope.engine import Engine
+from softscope.engine.threads import limited_threads
+from softscope.errors import SoftscopeError
+from softscope.runs import Store
+
+TASKS = """
+import os, signal, time
+from pathlib import Path
+
+from softscope.errors import SoftscopeError
+
+
+def square(number):
+    return number * number
+
+
+def refuse(number):
+    if number == 3:
+        raise SoftscopeError("three is bad", "Use four")
+    if number == 4:
+        raise ValueError("four is worse")
+    return number
+
+
+def crash_once(folder, number):
+    mark = Path(folder) / str(number)
+    if number == 2 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def crash_always(number):
+    if number == 1:
+        os._exit(7)
+    return number
+
+
+def unpicklable_result(number):
+    return lambda: number
+
+
+def threads(number):
+    import torch
+
+    return torch.get_num_threads(), os.environ["OMP_NUM_THREADS"], os.getpid()
+
+
+def sleep(folder, number):
+    (Path(folder) / f"started-{number}-{os.getpid()}").touch()
+    time.sleep(60)
+
+
+def stored(store, log, seconds, number):
+    import ray
+
+    node = ray.get_runtime_context().get_node_id()
+
+    def produce(draft):
+        with open(Path(log) / f"begun-{node}-{number}", "a") as file:
+            file.write("x")
+        time.sleep(seconds)
+        draft.json({"square": number * number})
+        with open(Path(log) / f"ended-{number}", "a") as file:
+            file.write("x")
+
+    step = store.run({"number": number}).step("square", produce)
+    with open(Path(log) / f"whole-{number}", "a") as file:
+        file.write("x")
+    return step.json()["square"]
+"""
+
+
+@pytest.fixture(scope="session")
+def tasks_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tasks")
+    (folder / "engine_tasks.py").write_text(TASKS)
+    return folder
+
+
+@pytest.fixture
+def tasks(tasks_folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(tasks_folder))
+    import engine_tasks  # type: ignore[import-not-found]
+
+    return engine_tasks
+
+
+def test_results_keep_the_order_of_the_items_here_and_in_processes(tasks: ModuleType) -> None:
+    items = list(range(12))
+    expected = [number * number for number in items]
+    assert engine.map(tasks.square, items, workers=1) == expected
+    assert engine.map(tasks.square, items, workers=2) == expected
+
+
+def test_nothing_to_do_is_an_empty_list(tasks: ModuleType) -> None:
+    assert Engine().map(tasks.square, []) == []
+
+
+def test_one_worker_runs_in_this_process_so_that_a_local_function_will_do() -> None:
+    seen: list[int] = []
+    Engine(workers=1).map(seen.append, [1, 2])
+    assert seen == [1, 2]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_softscope_error_of_a_task_reaches_the_caller_as_it_is(tasks: ModuleType, workers: int) -> None:
+    with pytest.raises(SoftscopeError, match=r"three is bad\. Use four"):
+        engine.map(tasks.refuse, [1, 2, 3], workers=workers)
+
+
+def test_another_error_carries_the_workers_traceback(tasks: ModuleType) -> None:
+    with pytest.raises(ValueError, match="four is worse") as caught:
+        engine.map(tasks.refuse, [4, 4], workers=2)
+    assert "in refuse" in "".join(caught.value.__notes__)
+
+
+def test_a_crashed_workers_item_is_tried_once_more(tasks: ModuleType, tmp_path: Path) -> None:
+    assert engine.map(partial(tasks.crash_once, str(tmp_path)), range(5), workers=2) == [0, 1, 2, 3, 4]
+
+
+def test_an_item_that_crashes_twice_is_named(tasks: ModuleType) -> None:
+    with pytest.raises(SoftscopeError, match=r"task 1 \(1\) ended its process 2 times \(exit code 7\)"):
+        engine.map(tasks.crash_always, [0, 1, 2], workers=2)
+
+
+def test_a_task_that_can_not_travel_is_one_clear_line() -> None:
+    with pytest.raises(SoftscopeError, match="can't be sent to another process"):
+        engine.map(lambda number: number, [1, 2], workers=2)
+
+
+def test_a_result_that_can_not_travel_is_one_clear_line(tasks: ModuleType) -> None:
+    with pytest.raises(SoftscopeError, match="result can't be sent back"):
+        engine.map(tasks.unpicklable_result, [1, 2], workers=2)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_task_has_the_threads_of_the_settings_and_no_more(tasks: ModuleType, workers: int) -> None:
+    before = os.environ.get("OMP_NUM_THREADS")
+    found = Engine(workers=workers).map(tasks.threads, [0, 1], threads=1)
+    assert [(torch, variable) for torch, variable, _ in found] == [(1, "1")] * 2
+    assert all((pid == os.getpid()) == (workers == 1) for *_, pid in found)
+    assert os.environ.get("OMP_NUM_THREADS") == before
+
+
+def test_threads_are_given_back() -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    with limited_threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"name": "cloud"}, "not known"),
+        ({"workers": 0}, "at least 1 worker"),
+        ({"address": "auto"}, "needs engine 'ray'"),
+    ],
+)
+def test_a_wrong_engine_is_one_clear_line(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(SoftscopeError, match=message):
+        Engine(**wrong)
+
+
+def test_missing_ray_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SoftscopeError, match=r"pip install 'softscope\[ray\]'"):
+        engine.map(str, [1], engine="ray")
+
+
+def test_importing_the_engine_is_light() -> None:
+    heavy = "{'ray', 'torch', 'rich', 'joblib', 'safetensors'}"
+    code = f"import softscope.engine, softscope.runs, sys; print(sorted({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def wait_for(condition: Any, seconds: float = 60) -> bool:
+    for _ in range(int(seconds * 20)):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def workers_in(folder: Path) -> list[int]:
+    return [int(path.name.rpartition("-")[2]) for path in folder.glob("started-*")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_no_worker_outlives_an_interrupted_or_killed_parent(tasks_folder: Path, tmp_path: Path, sent: int) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(f"""
+            import functools, sys
+            sys.path.insert(0, {str(tasks_folder)!r})
+            import engine_tasks
+            from softscope import engine
+            if __name__ == "__main__":
+                try:
+                    engine.map(functools.partial(engine_tasks.sleep, {str(tmp_path)!r}), range(4), workers=2)
+                except KeyboardInterrupt:
+                    print("interrupted")
+        """)
+    )
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert wait_for(lambda: len(workers_in(tmp_path)) == 2)
+    if sent == signal.SIGINT:
+        os.killpg(parent.pid, sent)  # a terminal sends Ctrl-C to every process of the group
+    else:
+        parent.kill()
+    output, _ = parent.communicate(timeout=30)
+    assert output == ("interrupted\n" if sent == signal.SIGINT else "")
+    assert wait_for(lambda: not any(alive(pid) for pid in workers_in(tmp_path)), 20)
+    assert len(workers_in(tmp_path)) == 2
+
+
+@pytest.fixture
+def quiet_ray(monkeypatch: pytest.MonkeyPatch, tasks_folder: Path) -> ModuleType:
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("PYTHONPATH", str(tasks_folder))
+    return pytest.importorskip("ray")
+
+
+@pytest.mark.slow
+def test_ray_started_here_gives_the_same_results_errors_and_threads(quiet_ray: ModuleType, tasks: ModuleType) -> None:
+    with pytest.raises(SoftscopeError, match=r"three is bad\. Use four"):
+        engine.map(tasks.refuse, [1, 3], engine="ray", workers=2)
+    assert not quiet_ray.is_initialized()
+    local = engine.map(tasks.square, range(5))
+    quiet_ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        assert engine.map(tasks.square, range(5), engine="ray") == local
+        assert [found[:2] for found in engine.map(tasks.threads, range(2), engine="ray")] == [(1, "1")] * 2
+        assert quiet_ray.is_initialized()  # who connected, disconnects
+        with pytest.raises(SoftscopeError, match=r"task 1 \(1\) was lost 4 times"):
+            engine.map(tasks.crash_always, [0, 1], engine="ray")
+    finally:
+        quiet_ray.shutdown()
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_not_there_is_one_clear_line(quiet_ray: ModuleType) -> None:
+    with pytest.raises(SoftscopeError, match=r"can't join the Ray cluster at 127\.0\.0\.1:1"):
+        engine.map(str, [1], engine="ray", address="127.0.0.1:1")
+
+
+@pytest.mark.slow
+def test_a_node_killed_in_the_middle_loses_nothing_and_repeats_nothing_whole(
+    quiet_ray: ModuleType, tasks: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from ray.cluster_utils import Cluster
+
+    log = tmp_path / "log"
+    log.mkdir()
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        doomed = cluster.add_node(num_cpus=2)
+        cluster.wait_for_nodes()
+        capfd.readouterr()
+        task = partial(tasks.stored, Store(tmp_path / "store"), str(log), 2.0)
+        with ThreadPoolExecutor(1) as pool:
+            mapped = pool.submit(engine.map, task, range(10), engine="ray", address=cluster.address)
+            assert wait_for(lambda: numbers(log, f"begun-{doomed.node_id}") - numbers(log, "ended"))
+            assert wait_for(lambda: numbers(log, "whole"))
+            assert wait_for(lambda: numbers(log, f"begun-{doomed.node_id}") - numbers(log, "ended"))
+            cluster.remove_node(doomed, allow_graceful=False)
+            whole = numbers(log, "whole")
+            assert mapped.result(timeout=240) == [number * number for number in range(10)]
+        assert capfd.readouterr().out == ""
+    finally:
+        quiet_ray.shutdown()
+        cluster.shutdown()
+    begun = {number: sum(f.stat().st_size for f in log.glob(f"begun-*-{number}")) for number in range(10)}
+    assert numbers(log, "ended") == set(range(10))
+    assert all(begun[number] == 1 for number in whole)
+    assert max(begun.values()) == 2, "a task that the killed node had begun was begun again elsewhere"
+
+
+def numbers(log: Path, kind: str) -> set[int]:
+    return {int(path.name.rpartition("-")[2]) for path in log.glob(f"{kind}-*")}
