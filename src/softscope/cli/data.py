@@ -93,7 +93,8 @@ def _table(rows: "list[DataSetRow]", width: int) -> "Table":
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("data set", "classes", "split", "here", "of", "state", "from"):
+    table.add_column("data set", overflow="fold")
+    for title in ("classes", "split", "here", "of", "state", "from"):
         table.add_column(title, justify="right" if title in ("classes", "here", "of") else "left", no_wrap=True)
     if width >= _WIDE:
         table.add_column("licence")
