@@ -96,10 +96,13 @@ class Estimator(ABC):
     def _rows(self, z: Any, score: Any, dtype: type) -> NDArray:
         features = self._features(z)
         out: NDArray = np.empty(len(features), dtype)
-        # A chunk of rows may become a chunk of logits or cosines, so the wider of the two sets its height.
-        for span, rows in each_chunk(features, chunk_rows(max(self.n_features_, self.head_.n_classes))):
+        for span, rows in each_chunk(features, self._chunk()):
             out[span] = score(rows)
         return out
+
+    def _chunk(self) -> int:
+        """Rows at a time: a chunk may become a chunk of logits or cosines, so the wider of the two sets its height."""
+        return chunk_rows(max(self.n_features_, self.head_.n_classes))
 
     def _features(self, z: Any) -> FeatureSet:
         if not hasattr(self, "head_"):

@@ -18,7 +18,7 @@ from .tied import TiedComponents, TiedStatistics
 
 Covariance = Literal["full", "tied", "diagonal", "spherical"]
 Components = FullComponents | TiedComponents | DiagonalComponents
-_CHUNK_BYTES = 1 << 25
+_CHUNK_BYTES = 1 << 26
 
 
 class Rows(Protocol):
@@ -125,7 +125,7 @@ def _normaliser(joint: Floats) -> Floats:
 
 
 def _rows_a_chunk(features: int, components: int) -> int:
-    return max(256, min(chunk_rows(features, 4, _CHUNK_BYTES), chunk_rows(components, 8, _CHUNK_BYTES)))
+    return max(256, min(chunk_rows(features, 4, _CHUNK_BYTES), chunk_rows(components, 8, _CHUNK_BYTES // 2)))
 
 
 def _first_statistics(rows: Rows, start: NDArray[np.int64], covariance: Covariance, ridge: float) -> Any:

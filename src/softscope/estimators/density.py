@@ -1,0 +1,151 @@
+"""E4: uncertainty as minus the log density of a Gaussian mixture fitted on training features."""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SoftscopeError
+from ..features import FeatureSet
+from ..head import Head
+from ..mixture.conditioning import Conditioning
+from ..mixture.gaussian import Covariance, GaussianMixture, fit_mixture
+from ..mixture.starts import start
+from .base import Estimator, Info
+
+Init = Literal["labels", "kmeans", "random"]
+Transform = Literal["none", "log"]
+LOG_OFFSET = 1e-3
+
+
+class Density(Estimator):
+    """E4: U_density = -log q(z), q a Gaussian mixture on training features, fitted by EM.
+
+    Defaults are the paper's best: K components of full covariance, ridge 1e-5, all neurons. `init` says where EM
+    starts: the classes, k-means, or rows drawn at random. `one_per_class` fits each class by itself, without EM.
+    `transform="log"` works on log(max(z, 0) + d), d = `offset_`; `neurons` takes that many columns drawn by `seed`.
+
+    After `fit`: `mixture_` (with its history), `conditioning_` (rank, condition, ridge and precision of each
+    component), `columns_`, `offset_`.
+    """
+
+    info = Info("E4", "density", "U_density", "-log sum_k w_k N(z; mu_k, Sigma_k)", ("train",))
+
+    mixture_: GaussianMixture
+    columns_: NDArray[np.int64] | None
+    offset_: float | None
+
+    def __init__(
+        self,
+        *,
+        components: int | None = None,
+        covariance: Covariance = "full",
+        ridge: float = 1e-5,
+        init: Init = "labels",
+        one_per_class: bool = False,
+        transform: Transform = "none",
+        neurons: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.components = components
+        self.covariance = covariance
+        self.ridge = ridge
+        self.init = init
+        self.one_per_class = one_per_class
+        self.transform = transform
+        self.neurons = neurons
+        self.seed = seed
+
+    @property
+    def conditioning_(self) -> tuple[Conditioning, ...]:
+        """How each component's covariance came out."""
+        return self.mixture_.conditioning
+
+    def _fit(self, head: Head, train: FeatureSet) -> None:
+        self._check(head)
+        self.offset_ = LOG_OFFSET if self.transform == "log" else None
+        self.columns_ = None
+        if self.neurons is not None:
+            drawn = np.random.default_rng(self.seed).choice(train.n_features, self.neurons, replace=False)
+            self.columns_ = np.sort(drawn)
+        view = _View(train, self)
+        self.mixture_ = fit_mixture(
+            view,
+            self._start(head, train, view),
+            covariance=self.covariance,
+            ridge=self.ridge,
+            iterations=0 if self.one_per_class or self.components == 1 else 100,
+        )
+
+    def _uncertainty(self, rows: NDArray) -> NDArray:
+        return -self.mixture_.log_density(self._transformed(rows))
+
+    def _chunk(self) -> int:
+        # Rows are gathered by component: the more at once, the fuller each product.
+        return max(4096, (1 << 26) // (4 * self.n_features_))
+
+    def state(self) -> dict[str, NDArray]:
+        extra = {} if self.columns_ is None else {"columns": self.columns_}
+        if self.offset_ is not None:
+            extra["offset"] = np.array([self.offset_])
+        return {**self.mixture_.state(), **extra}
+
+    def _restore(self, state: Mapping[str, NDArray]) -> None:
+        self.columns_ = state.get("columns")
+        self.offset_ = float(state["offset"][0]) if "offset" in state else None
+        self.mixture_ = GaussianMixture.from_state(state)
+
+    def _transformed(self, rows: NDArray) -> NDArray:
+        chosen = rows if self.columns_ is None else rows[:, self.columns_]
+        return chosen if self.offset_ is None else np.log(np.maximum(chosen, 0) + chosen.dtype.type(self.offset_))
+
+    def _start(self, head: Head, train: FeatureSet, view: "_View") -> NDArray[np.int64]:
+        components = self.components or head.n_classes
+        if components == 1 or (self.init != "labels" and not self.one_per_class):
+            return start(view, components, "random" if self.init == "labels" else self.init, self.seed)
+        if train.labels is None:
+            raise SoftscopeError(
+                f"density: starting from the classes needs labels, {train.name} has none",
+                'Save them with the features, or use Density(init="kmeans")',
+            )
+        if components != head.n_classes:
+            raise SoftscopeError(
+                f"density: the classes give {head.n_classes} components, {components} were asked for",
+                'Use Density(init="kmeans") for another number',
+            )
+        return train.labels
+
+    def _check(self, head: Head) -> None:
+        for name, value, known in (
+            ("init", self.init, get_args(Init)),
+            ("transform", self.transform, get_args(Transform)),
+        ):
+            if value not in known:
+                raise SoftscopeError(f"density: {name} {value!r} is unknown", f"Use one of {', '.join(known)}")
+        if self.components is not None and self.components < 1:
+            raise SoftscopeError(f"density: {self.components} components", "Ask for at least 1")
+        if self.neurons is not None and not 1 <= self.neurons <= head.n_features:
+            raise SoftscopeError(
+                f"density: {self.neurons} neurons asked for, the features have {head.n_features}",
+                f"Use 1 to {head.n_features}, or None for all",
+            )
+
+
+class _View:
+    """The transformed, chosen columns of a feature set, chunk by chunk."""
+
+    def __init__(self, features: FeatureSet, density: Density) -> None:
+        self._features, self._density = features, density
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    @property
+    def n_features(self) -> int:
+        columns = self._density.columns_
+        return self._features.n_features if columns is None else len(columns)
+
+    def chunks(self, rows: int | None = None) -> Iterator[NDArray]:
+        for chunk in self._features.chunks(rows):
+            yield self._density._transformed(chunk)
