@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from .conditioning import Conditioning, dropped, kept_components
+from .conditioning import Conditioning, kept_components
 
 
 class DiagonalComponents:
@@ -72,8 +72,8 @@ class DiagonalStatistics:
         return DiagonalComponents(weights, means, np.maximum(self._asked()[kept], self._floor)), kept
 
     def conditioning(self, components: DiagonalComponents, kept: NDArray[np.int64]) -> tuple[Conditioning, ...]:
-        """One line for each of the K components, the dropped ones included."""
-        lines = {k: dropped(k, float(count)) for k, count in enumerate(self.counts)}
+        """One line for each component that was kept."""
+        lines = []
         asked = self._asked()
         for k, used in zip(kept.tolist(), components.variances):
             remedy = "pooled covariance" if self.counts[k] < 2 else ""
@@ -81,8 +81,8 @@ class DiagonalStatistics:
                 remedy = f"variances raised to {self._floor:.1e}"
             rank = int((used > self.ridge + self._floor).sum())
             condition = float(used.max() / used.min())
-            lines[k] = Conditioning(k, float(self.counts[k]), rank, condition, self.ridge, "float64", remedy)
-        return tuple(lines.values())
+            lines.append(Conditioning(k, float(self.counts[k]), rank, condition, self.ridge, "float64", remedy))
+        return tuple(lines)
 
     def _asked(self) -> Floats:
         """[K, H] variances with the ridge; a component of fewer than two points takes the pooled ones."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats
 from .bounds import KEEP_NATS, SAMPLE, Bounds
-from .conditioning import Conditioning, Factor, describe, dropped, factorise, kept_components
+from .conditioning import Conditioning, Factor, describe, factorise, kept_components
 
 NEGLIGIBLE = 1e-13  # responsibilities below this leave a float64 sum as it is
 _WORTH_BOUNDING = 3e9  # multiplications below which choosing and compiling the bound costs more than it saves
@@ -136,11 +136,10 @@ class FullStatistics:
         return FullComponents(self.counts[kept] / self.counts[kept].sum(), means, factors, self.sample), kept
 
     def conditioning(self, components: FullComponents, kept: NDArray[np.int64]) -> tuple[Conditioning, ...]:
-        """One line for each of the K components, the dropped ones included."""
-        factors = dict(zip(kept.tolist(), components.factors))
+        """One line for each component that was kept."""
         return tuple(
-            describe(k, float(count), self._covariance(k), factors[k]) if k in factors else dropped(k, float(count))
-            for k, count in enumerate(self.counts)
+            describe(k, float(self.counts[k]), self._covariance(k), factor)
+            for k, factor in zip(kept.tolist(), components.factors)
         )
 
     def _factor(self, k: int) -> Factor:

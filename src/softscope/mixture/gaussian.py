@@ -1,7 +1,7 @@
 """Gaussian mixtures fitted by EM, one pass over chunks an iteration, and their log density (E4)."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats, as_labels, chunk_rows
 from ..errors import SoftscopeError
 from .bounds import SAMPLE
-from .conditioning import Conditioning
+from .conditioning import Conditioning, dropped
 from .diagonal import DiagonalComponents, DiagonalStatistics
 from .full import FullComponents, FullStatistics
 from .moments import Moments
@@ -88,17 +88,40 @@ def fit_mixture(
     """
     _check(rows, start, covariance, ridge)
     statistics = _first_statistics(rows, start, covariance, ridge)
+    survivors = _Survivors(statistics.counts)
     components, kept = statistics.components()
     history: list[float] = []
     converged = iterations == 0
     while not converged and len(history) < iterations:
+        survivors.keep(kept, statistics.counts)
         statistics = _empty_like(statistics, components)
         history.append(_pass(rows, components, statistics))
         del components
         components, kept = statistics.components()
         converged = len(history) > 1 and abs(history[-1] - history[-2]) < tolerance
-    report = statistics.conditioning(components, kept)
+    survivors.keep(kept, statistics.counts)
+    report = survivors.report(statistics.conditioning(components, kept))
     return GaussianMixture(covariance, components, tuple(history), converged, report)
+
+
+class _Survivors:
+    """Which of the components that were asked for are left, under their first numbers."""
+
+    def __init__(self, counts: Floats) -> None:
+        self._numbers = np.arange(len(counts))
+        self._gone: dict[int, Conditioning] = {}
+
+    def keep(self, kept: NDArray[np.int64], counts: Floats) -> None:
+        for k in np.setdiff1d(np.arange(len(counts)), kept):
+            number = int(self._numbers[k])
+            self._gone[number] = dropped(number, float(counts[k]))
+        self._numbers = self._numbers[kept]
+
+    def report(self, lines: tuple[Conditioning, ...]) -> tuple[Conditioning, ...]:
+        """The lines of the survivors (a line of a shared covariance stays as it is) and of those that were dropped."""
+        shared = [line for line in lines if line.component < 0]
+        own = [replace(line, component=int(n)) for line, n in zip(lines, self._numbers) if line.component >= 0]
+        return (*shared, *sorted([*own, *self._gone.values()], key=lambda line: line.component))
 
 
 def _pass(rows: Rows, components: Components, statistics: Any) -> float:

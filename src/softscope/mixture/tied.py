@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from .conditioning import Conditioning, Factor, describe, dropped, factorise, kept_components
+from .conditioning import Conditioning, Factor, describe, factorise, kept_components
 from .moments import Moments
 
 
@@ -74,10 +74,8 @@ class TiedStatistics:
         return TiedComponents(weights, self.whole.mean + offsets, factorise(self._covariance(), self.ridge)), kept
 
     def conditioning(self, components: TiedComponents, kept: NDArray[np.int64]) -> tuple[Conditioning, ...]:
-        """One line: the shared covariance; and one for each component that was dropped."""
-        shared = describe(-1, float(self.counts.sum()), self._covariance(), components.factor)
-        gone = np.setdiff1d(np.arange(len(self.counts)), kept)
-        return (shared, *(dropped(int(k), float(self.counts[k])) for k in gone))
+        """One line, for the covariance all components share."""
+        return (describe(-1, float(self.counts[kept].sum()), self._covariance(), components.factor),)
 
     def _covariance(self) -> Floats:
         offsets = self.sums / np.sqrt(np.maximum(self.counts, np.finfo(float).tiny))[:, None]
