@@ -7,6 +7,8 @@ import typer
 from .. import __version__
 from .bench import bench
 from .data import data
+from .extract import extract
+from .reproduce import reproduce
 
 app = typer.Typer(
     name="softscope",
@@ -36,3 +38,5 @@ def root(
 
 app.command()(bench)
 app.add_typer(data, name="data")
+app.command()(reproduce)
+app.command()(extract)

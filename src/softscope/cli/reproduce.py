@@ -1,0 +1,85 @@
+"""`softscope reproduce`: run experiments of the paper and set our numbers beside its own."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import SoftscopeError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def reproduce(
+    names: Annotated[list[str], typer.Argument(help="X1a, a figure's label such as fig_2d, or all.", metavar="ID...")],
+    scale: Annotated[str, typer.Option(help="smoke (seconds), laptop (minutes) or paper (its protocol).")] = "smoke",
+    runs: Annotated[int | None, typer.Option(help="Independent runs, if not the scale's own number.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the first run, if not the scale's own.")] = None,
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    address: Annotated[str | None, typer.Option(help="A running Ray cluster: host:port, or auto.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path("results"),
+    store: Annotated[Path | None, typer.Option(help="Run store; else $SOFTSCOPE_RUNS or ./softscope-runs.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Repeat experiments of the paper. What was interrupted continues where it stopped."""
+    from ..engine import Engine
+    from ..experiments import find, load
+    from ..experiments.reproducing import reproduce as run_and_keep
+    from ..runs import Store
+
+    entries = list({entry.id: entry for name in names for entry in find(name)}.values())
+    where, how = Store(store), Engine(engine, address=address)
+    done: list[dict[str, Any]] = []
+    failed: dict[str, SoftscopeError] = {}
+    for entry in entries:
+        print(f"{entry.id} {scale}: {entry.title}", file=sys.stderr)
+        try:
+            experiment = load(entry)
+            done.append(run_and_keep(experiment, scale, store=where, engine=how, folder=output, runs=runs, seed=seed))
+        except SoftscopeError as error:
+            failed[entry.id] = error
+    if as_json:
+        typer.echo(json.dumps(done, indent=1, ensure_ascii=False, allow_nan=False))
+    elif done:
+        _show(done, output)
+    _raise(failed, len(entries))
+
+
+def _show(done: list[dict[str, Any]], output: Path) -> None:
+    from rich.console import Console
+
+    out = Console()
+    for written in done:
+        out.print(_table(written))
+        for remark in (*written["subsets"], *written["notes"]):
+            out.print(f"- {remark}", markup=False, highlight=False)
+        out.print(f"{output / written['id'] / written['scale']}.json\n", markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(written: dict[str, Any]) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    from ..experiments.base import Row
+
+    title = Text(f"{written['id']} ({written['scale']}): {written['title']}", style="bold")
+    table = Table(
+        "", "the paper", "ours", "verdict", title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+    )
+    for kept in written["rows"]:
+        row = Row.from_dict(kept)
+        paper = "" if row.paper is None else row.paper.show(row.digits)
+        table.add_row(*map(Text, (row.label, paper, f"{row.ours.show(row.digits)} {row.unit}", row.verdict)))
+    return table
+
+
+def _raise(failed: dict[str, SoftscopeError], asked: int) -> None:
+    if len(failed) == 1 and asked == 1:
+        raise next(iter(failed.values()))
+    if failed:
+        reasons = "; ".join(f"{name}: {error}" for name, error in failed.items())
+        raise SoftscopeError(f"{len(failed)} of {asked} experiments failed: {reasons}")

@@ -1,0 +1,52 @@
+"""The register of experiments: the paper's ids and figure labels, and the module behind each, imported when asked for.
+
+A module of this room holds `SCALES` (the settings of "smoke", "laptop" and "paper") and `run(settings, store, engine)`.
+A new experiment is one line in `REGISTER`.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ..errors import SoftscopeError
+
+if TYPE_CHECKING:
+    from .base import Experiment
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the register: `figures` are the labels in the paper's source that the experiment stands for."""
+
+    id: str
+    figures: tuple[str, ...]
+    title: str
+    module: str
+
+
+REGISTER = (Entry("X1a", ("fig_2d",), "2-D toy: confidence far from the training data", "x01_toy"),)
+
+
+def find(name: str) -> list[Entry]:
+    """The experiments that `name` means: 'all', an id (X1a), the start of ids (X1: X1a and X1b), or a figure label."""
+    wanted = name.strip().casefold()
+    if wanted == "all":
+        return list(REGISTER)
+    exact = [entry for entry in REGISTER if wanted == entry.id.casefold()]
+    named = exact or [entry for entry in REGISTER if wanted in _other_names(entry)]
+    if not named:
+        known = ", ".join(f"{entry.id} ({', '.join(entry.figures)})" for entry in REGISTER)
+        raise SoftscopeError(f"no experiment is called {name!r}", f"Known: all, {known}")
+    return named
+
+
+def load(entry: Entry) -> "Experiment":
+    """The experiment itself."""
+    from .base import Experiment
+
+    module = import_module(f".{entry.module}", __name__)
+    return Experiment(entry.id, entry.figures, entry.title, module.SCALES, module.run)
+
+
+def _other_names(entry: Entry) -> set[str]:
+    return {entry.id.rstrip("abcdefgh").casefold(), *(figure.casefold() for figure in entry.figures)}
