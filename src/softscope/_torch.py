@@ -1,4 +1,5 @@
-"""The one door to torch: what must be set before it is imported, and one clear line where it is missing.
+"""The one door to torch: what must be set before it is imported, one clear line where it is missing, and the states
+a network is put into (a device, fixed threads, evaluation mode).
 
 Everything that needs torch writes `from softscope._torch import nn, torch`.
 """
@@ -11,6 +12,9 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import numpy as np
+
+from .arrays import check_finite
 from .errors import SoftscopeError
 
 # Idle OpenMP threads sleep instead of spinning: twice the throughput when another job runs on the same cores.
@@ -67,3 +71,41 @@ def reproducible(threads: int, seed: int, device: torch.device) -> Iterator[None
             torch.set_num_threads(state[0])
             torch.use_deterministic_algorithms(state[1], warn_only=warn_only)
             filling.fill_uninitialized_memory = state[2]
+
+
+@contextmanager
+def evaluating(net: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; each module's own mode comes back afterwards."""
+    modes = {module: module.training for module in net.modules()}
+    net.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def device_of(net: nn.Module) -> torch.device:
+    """Where the network's parameters are."""
+    first = next(net.parameters(), None)
+    return torch.device("cpu") if first is None else first.device
+
+
+def image_tensor(images: Any) -> torch.Tensor:
+    """A uint8 or float32 tensor over the rows of `images`, without a copy where that is possible."""
+    if isinstance(images, torch.Tensor):
+        x = images.detach().cpu()
+    else:
+        array = np.asarray(images)
+        if array.dtype != np.uint8:
+            if array.dtype.kind not in "fiub":
+                raise SoftscopeError(f"images: expected pixels, found {array.dtype}", "Use uint8 or float32")
+            array = array.astype(np.float32)
+        # A tensor over a read-only array would be writeable.
+        x = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+    if x.ndim < 2 or len(x) == 0:
+        raise SoftscopeError(f"images: expected rows of inputs, found shape {tuple(x.shape)}", "Give at least one row")
+    if x.is_floating_point():
+        check_finite(x.numpy(), "images")
+    return x

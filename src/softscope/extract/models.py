@@ -1,0 +1,135 @@
+"""Models as the command line names them: a file of ours, or a factory of the user's own with a file of weights."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._torch import nn, torch
+from ..errors import SoftscopeError
+from ..files import existing_file, first_line
+from ..nets.base import Net, Normalise
+from ..nets.saving import load_model
+
+_MODEL = "Give a .safetensors file saved by softscope, or package.module:factory with --weights"
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model that takes uint8 batches [N, height, width, channels].
+
+    `input_shape` is what it expects (None: any size), `classes` and `dataset` what its file says of its training.
+    """
+
+    module: nn.Module
+    name: str
+    input_shape: tuple[int | None, ...]
+    classes: tuple[str, ...] | None = None
+    dataset: str | None = None
+
+
+class FromPixels(nn.Module):
+    """A model of the user's behind the usual first step: pixels / 255, then (x - mean) / std, as [N, C, H, W]."""
+
+    def __init__(self, model: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.normalise = Normalise(len(mean))
+        self.normalise.mean.copy_(255.0 * torch.tensor(mean))
+        self.normalise.std.copy_(255.0 * torch.tensor(std))
+        self.model = model
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.model(self.normalise(x).movedim(-1, 1).contiguous())
+
+    def get_classifier(self) -> Any:
+        """The model's own answer to timm's question, where it has one."""
+        getter = getattr(self.model, "get_classifier", None)
+        return getter() if callable(getter) else None
+
+
+def open_model(
+    model: str,
+    weights: str | os.PathLike[str] | None = None,
+    *,
+    mean: Sequence[float] = (0.0, 0.0, 0.0),
+    std: Sequence[float] = (1.0, 1.0, 1.0),
+) -> OpenedModel:
+    """The model called `model`; `mean` and `std` of each channel (pixels from 0 to 1) are for models of the user's."""
+    if ":" not in model or Path(model).exists():
+        return _own(model, weights)
+    module = _made(model)
+    if weights is not None:
+        _load_weights(module, weights)
+    if isinstance(module, Net):
+        return OpenedModel(module, model, module.input_shape)
+    if len(mean) != len(std) or len(mean) not in (1, 3) or not all(value > 0 for value in std):
+        raise SoftscopeError(f"mean {list(mean)}, std {list(std)}", "Give 1 or 3 numbers each, std above 0")
+    return OpenedModel(FromPixels(module, mean, std), model, (None, None, len(mean)))
+
+
+def _own(model: str, weights: str | os.PathLike[str] | None) -> OpenedModel:
+    if weights is not None:
+        raise SoftscopeError(f"{model}: --weights go with a factory, package.module:function", _MODEL)
+    path = existing_file(model)
+    if path.suffix.lower() != ".safetensors":
+        raise SoftscopeError(
+            f"{model}: no .safetensors file (scripted and pickled models would run their code)", _MODEL
+        )
+    saved = load_model(path)
+    return OpenedModel(saved.net, path.name, saved.net.input_shape, saved.classes, saved.dataset)
+
+
+def _made(factory: str) -> nn.Module:
+    """What the factory returns; it is the user's own code, found from the current folder as Python would."""
+    module_name, _, function = factory.partition(":")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        made = getattr(importlib.import_module(module_name), function)()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise SoftscopeError(f"{factory}: makes no model ({first_line(error)})", _MODEL) from error
+    if not isinstance(made, nn.Module):
+        raise SoftscopeError(f"{factory}: returned {type(made).__name__}, expected a torch.nn.Module", _MODEL)
+    return made
+
+
+def _load_weights(module: nn.Module, weights: str | os.PathLike[str]) -> None:
+    path = existing_file(weights)
+    state = _state_dict(path)
+    prefix = "module." if all(name.startswith("module.") for name in state) else ""
+    try:
+        module.load_state_dict({name.removeprefix(prefix): tensor for name, tensor in state.items()})
+    except (RuntimeError, AttributeError, TypeError) as error:
+        lines = [line.strip() for line in str(error).splitlines()[:2]]
+        raise SoftscopeError(
+            f"{path}: doesn't fit {type(module).__name__} ({' '.join(lines)[:300]})",
+            "Give the weights of this architecture",
+        ) from error
+
+
+def _state_dict(path: Path) -> dict[str, torch.Tensor]:
+    from pickle import UnpicklingError
+
+    from safetensors import SafetensorError
+
+    try:
+        if path.suffix.lower() == ".safetensors":
+            from safetensors.torch import load_file
+
+            return dict(load_file(path))
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, UnpicklingError, OSError, RuntimeError, ValueError, EOFError, KeyError) as error:
+        raise SoftscopeError(
+            f"{path}: can't be read as plain weights ({first_line(error)[:160]})",
+            "Save model.state_dict() as safetensors; files with code or scripted models are not opened",
+        ) from error
+    for key in ("state_dict", "model"):
+        if isinstance(loaded, dict) and isinstance(loaded.get(key), dict):
+            loaded = loaded[key]
+    if not isinstance(loaded, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in loaded.values()):
+        raise SoftscopeError(f"{path}: holds no state dict", "Save model.state_dict()")
+    return {str(name): tensor for name, tensor in loaded.items()}
