@@ -131,6 +131,50 @@ def test_a_corrupt_image_is_named_and_left_out_with_its_label(tmp_path):
         load_files([path], strict=True)
 
 
+def test_a_decoded_set_is_kept_and_read_again_without_decoding(small_mnist, monkeypatch):
+    images = small_mnist("train", 40)
+    load("mnist", "train")
+    monkeypatch.setattr("softscope.data.decoding.Decoder.decode", lambda *_: pytest.fail("decoded again"))
+    assert np.array_equal(load("mnist", "train").images, images)
+    chosen = load("mnist", "train", classes=[3, 1], limit=4)
+    assert chosen.labels.tolist() == [label for label in chosen.labels if label in (0, 1)]
+    assert all(any(np.array_equal(image, images[row]) for row in range(1, 40, 2)) for image in chosen.images)
+
+
+def test_a_kept_set_is_not_used_for_other_bytes_or_another_size(small_mnist, data_home):
+    small_mnist("train", 40)
+    first = load("mnist", "train").images
+    assert load("mnist", "train", size=14).images.shape == (40, 14, 14, 1)
+    others = noise(40, 28, 28, 1, seed=9)
+    path = data_home / "mnist" / "train-00000-of-00001.parquet"
+    write_parquet(path, [encode(image) for image in others], [0] * 40)
+    assert np.array_equal(load("mnist", "train").images, others)
+    assert not np.array_equal(first, others)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", None])
+def test_a_damaged_or_foreign_kept_file_is_decoded_anew(small_mnist, tmp_path, damage):
+    images = small_mnist("train", 40)
+    load("mnist", "train")
+    (kept,) = (tmp_path / "cache" / "softscope" / "decoded").iterdir()
+    if damage is None:
+        np.save(kept, np.zeros((39, 28, 28, 1), np.uint8))
+    else:
+        kept.write_bytes(damage)
+    assert np.array_equal(load("mnist", "train").images, images)
+
+
+def test_where_nothing_can_be_kept_loading_works_all_the_same(small_mnist, tmp_path, monkeypatch):
+    images = small_mnist("train", 40)
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert np.array_equal(load("mnist", "train").images, images)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("softscope.data.decoded.MAX_BYTES", 10)
+    load("mnist", "train")
+    assert not (tmp_path / "cache" / "softscope" / "decoded").exists()
+
+
 def test_a_file_without_one_good_image_is_an_error(tmp_path):
     path = write_parquet(tmp_path / "a.parquet", [b"x", b"y"], [0, 1])
     with pytest.raises(SoftscopeError, match="none of 2 images could be decoded"):

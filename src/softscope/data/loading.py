@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..errors import SoftscopeError
 from ..files import sha256
 from .catalog import find, rows_of
+from .decoded import keep, key_of, recall
 from .decoding import Decoder
 from .entry import DataSet, plain
 from .folders import require_files
@@ -85,10 +86,16 @@ def load_files(
     known = read_labels(paths, classes=len(names) or None)
     known, names = _as_catalogued(known, names or tuple(map(str, range(int(known.max(initial=-1)) + 1))), entry)
     rows, labels, names = _choose(known, names, classes, limit, seed)
-    decoder = Decoder(channels=entry.channels if entry else 0, size=size)
-    images, kept, skipped = _decode(paths, rows, decoder, strict)
     digests = {path.name: sha256(path) for path in paths}
-    return ImageSet(images, labels[kept], names, paths[0].parent.name, paths[0].stem, None, digests, skipped)
+    decoder = Decoder(channels=entry.channels if entry else 0, size=size)
+    key = key_of(digests, decoder.channels, size)
+    skipped: tuple[str, ...] = ()
+    if (images := recall(key, len(known), rows)) is None:
+        images, kept, skipped = _decode(paths, rows, decoder, strict)
+        if len(kept) == len(known):
+            keep(key, images)
+        labels = labels[kept]
+    return ImageSet(images, labels, names, paths[0].parent.name, paths[0].stem, None, digests, skipped)
 
 
 def _decode(
