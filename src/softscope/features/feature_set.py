@@ -57,13 +57,17 @@ class FeatureSet:
 
     def chunks(self, rows: int | None = None) -> Iterator[NDArray]:
         """Finite blocks of consecutive rows, in order, sized for the cache unless `rows` is given."""
-        if rows is not None and rows < 1:
-            raise SoftscopeError(f"{self.name}: chunks of {rows} rows", "Ask for at least 1 row a chunk")
         start = 0
-        for block in self._source.blocks(rows or chunk_rows(self.n_features)):
+        for block in self.unchecked_chunks(rows):
             check_finite(block, self._source.name, first_row=start)
             yield block
             start += len(block)
+
+    def unchecked_chunks(self, rows: int | None = None) -> Iterator[NDArray]:
+        """`chunks` without looking at the values, for a caller that finds NaN and inf in what it makes of them."""
+        if rows is not None and rows < 1:
+            raise SoftscopeError(f"{self.name}: chunks of {rows} rows", "Ask for at least 1 row a chunk")
+        return self._source.blocks(rows or chunk_rows(self.n_features))
 
     def rows(self, indices: Any) -> NDArray:
         """The rows `indices`, in that order: a slice, whole numbers in 0..N-1, or a mask of N booleans."""

@@ -156,9 +156,9 @@ def _part(path: Path) -> _Part:
 def _open_file(path: Path, columns: int) -> "pq.ParquetFile":
     import pyarrow.parquet as pq
 
-    # Without a buffer size, a whole column of a row group is read at once, however large.
+    # Without a buffer of its own, or with pre-buffering, a whole column of a row group is read at once, however large.
     buffer = min(1 << 20, max(1 << 12, CHUNK_BYTES // columns))
-    return pq.ParquetFile(path, memory_map=False, buffer_size=buffer, page_checksum_verification=True)
+    return pq.ParquetFile(path, buffer_size=buffer, pre_buffer=False, page_checksum_verification=True)
 
 
 def _layout(parquet: "pq.ParquetFile", path: str) -> _Layout:
