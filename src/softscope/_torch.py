@@ -56,20 +56,20 @@ def reproducible(threads: int, seed: int, device: torch.device) -> Iterator[None
     """Fixed threads, fixed seed and, on the CPU, deterministic kernels; the caller's settings come back afterwards."""
     # mypy: the module's one attribute is a property of its class.
     filling: Any = torch.utils.deterministic
-    state = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), filling.fill_uninitialized_memory
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    state = torch.get_num_threads(), torch.get_deterministic_debug_mode(), filling.fill_uninitialized_memory
     devices = [torch.cuda.current_device()] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         try:
             torch.set_num_threads(threads)
-            torch.use_deterministic_algorithms(device.type == "cpu")
+            # Not use_deterministic_algorithms: that imports torch's compiler, seconds for each process.
+            torch.set_deterministic_debug_mode("error" if device.type == "cpu" else "default")
             # Filling every new tensor with NaN is for finding bugs; it costs time and changes no result.
             filling.fill_uninitialized_memory = False
             torch.manual_seed(seed)
             yield
         finally:
             torch.set_num_threads(state[0])
-            torch.use_deterministic_algorithms(state[1], warn_only=warn_only)
+            torch.set_deterministic_debug_mode(state[1])
             filling.fill_uninitialized_memory = state[2]
 
 
