@@ -6,7 +6,7 @@ exact arithmetic, which can't saturate because it pivots on the runner-up, never
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,50 @@ from .base import Estimator, Info
 _NEGLIGIBLE = -700.0
 
 
+class Tail(NamedTuple):
+    """What every rank form reads of a row of logits, sorted l_1 >= l_2 >= ..., at one temperature: float64 [N] each.
+
+    With x_j = (l_j - l_2) / temperature, `gap` = (l_1 - l_2) / temperature, `rest` = sum_{j >= 2} exp(x_j), which is
+    at least 1, and `moment` = sum_{j >= 2} x_j exp(x_j). The softmax's mass off the winner is s_1 exp(-gap) rest.
+    """
+
+    first: Floats
+    gap: Floats
+    rest: Floats
+    moment: Floats
+
+    @classmethod
+    def of(cls, logits: NDArray, temperature: float = 1.0) -> "Tail":
+        """The tails of rows of logits (`compiled.tails` is the same, faster)."""
+        first, gap, below = _sorted_parts(logits, temperature)
+        powers = np.exp(below)
+        return cls(first, gap, powers.sum(axis=1), (below * powers).sum(axis=1))
+
+    def log_odds(self) -> Floats:
+        """log((1 - s_1) / s_1) = log(rest) - gap."""
+        return np.log(self.rest) - self.gap
+
+    def log_entropy(self) -> Floats:
+        """log H of the entropy H = log1p(S) + T / (1 + S), see `entropy`, with exp(-gap) taken out of S and T.
+
+        S = exp(-gap) rest and T = exp(-gap) (gap rest - moment), so that
+        log H = -gap + log(rest log1p(S)/S + (gap rest - moment) / (1 + S)), finite however large the gap is.
+        """
+        mass = self._mass()
+        spread = self.gap * self.rest - self.moment
+        return np.log(self.rest * (np.log1p(mass) / mass) + spread / (1.0 + mass)) - self.gap
+
+    def energy(self) -> Floats:
+        """-log sum_i exp(l_i) = -(l_1 + log1p(S)), at temperature 1."""
+        return -(self.first + np.log1p(self._mass()))
+
+    def _mass(self) -> Floats:
+        return np.exp(np.maximum(-self.gap, _NEGLIGIBLE)) * self.rest
+
+
 def log_odds(logits: NDArray) -> Floats:
     """E1, rank form of U_max: log((1 - s_1) / s_1) = (l_2 - l_1) + log sum_{j >= 2} exp(l_j - l_2), logits sorted."""
-    _, gap, below = _sorted_parts(logits)
-    return np.log(np.exp(below).sum(axis=1)) - gap
+    return Tail.of(logits).log_odds()
 
 
 def plain_max(logits: NDArray) -> NDArray:
@@ -50,17 +90,8 @@ def entropy(logits: NDArray) -> NDArray:
 
 
 def log_entropy(logits: NDArray, temperature: float = 1.0) -> Floats:
-    """E2, rank form: log U_entropy of logits / temperature; E3 (U_cool) at temperature 10.
-
-    `entropy`'s sums with exp(-d_2) taken out of both, S = exp(-d_2) S' and T = exp(-d_2) T', S' >= 1:
-    log H = -d_2 + log(S' log1p(S)/S + T' / (1 + S)), finite however large the margin d_2 is.
-    """
-    _, gap, below = _sorted_parts(logits, temperature)
-    powers = np.exp(below)
-    rest = powers.sum(axis=1)
-    depths = gap * rest - (below * powers).sum(axis=1)
-    tail = np.exp(np.maximum(-gap, _NEGLIGIBLE)) * rest
-    return np.log(rest * (np.log1p(tail) / tail) + depths / (1.0 + tail)) - gap
+    """E2, rank form: log U_entropy of logits / temperature; E3 (U_cool) at temperature 10."""
+    return Tail.of(logits, temperature).log_entropy()
 
 
 def plain_entropy(logits: NDArray, temperature: float = 1.0) -> NDArray:
@@ -81,8 +112,7 @@ def max_logit(logits: NDArray) -> Floats:
 
 def energy(logits: NDArray) -> Floats:
     """-log sum_i exp(l_i), the free energy at temperature 1."""
-    first, gap, below = _sorted_parts(logits)
-    return -(first + np.log1p(np.exp(np.maximum(-gap, _NEGLIGIBLE)) * np.exp(below).sum(axis=1)))
+    return Tail.of(logits).energy()
 
 
 def _sorted_parts(logits: NDArray, temperature: float = 1.0) -> tuple[Floats, Floats, Floats]:
@@ -164,18 +194,21 @@ def check_temperature(temperature: float) -> float:
     return float(temperature)
 
 
-LogitScore = Callable[[NDArray, float], NDArray]
-
-RANK: dict[str, LogitScore] = {
-    "max": lambda logits, _: log_odds(logits),
-    "entropy": lambda logits, _: log_entropy(logits),
-    "cool": log_entropy,
-    "margin": lambda logits, _: margin(logits),
-    "max-logit": lambda logits, _: max_logit(logits),
-    "energy": lambda logits, _: energy(logits),
+#: name -> rank form from the tails at temperature 1 and at U_cool's temperature.
+RANK: dict[str, Callable[[Tail, Tail], Floats]] = {
+    "max": lambda warm, cool: warm.log_odds(),
+    "entropy": lambda warm, cool: warm.log_entropy(),
+    "cool": lambda warm, cool: cool.log_entropy(),
+    "margin": lambda warm, cool: -warm.gap,
+    "max-logit": lambda warm, cool: -warm.first,
+    "energy": lambda warm, cool: warm.energy(),
 }
-PLAIN: dict[str, LogitScore] = RANK | {
+#: name -> the paper's value from float32 logits and U_cool's temperature.
+PLAIN: dict[str, Callable[[NDArray, float], NDArray]] = {
     "max": lambda logits, _: plain_max(logits),
     "entropy": lambda logits, _: plain_entropy(logits),
     "cool": plain_entropy,
+    "margin": lambda logits, _: margin(logits),
+    "max-logit": lambda logits, _: max_logit(logits),
+    "energy": lambda logits, _: energy(logits),
 }

@@ -1,0 +1,121 @@
+"""The tails of rows of logits (`softmax.Tail`), compiled: all that every score needs, at two temperatures in one pass.
+
+Logits are turned into tiles of TILE rows side by side, so that each step of the sums is one vector instruction over
+rows whatever K is, and nothing has to be added up across a vector. Agrees with `Tail.of` to a few float64 roundings.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats
+from ..compiling import kernel
+
+TILE = 64
+_STRIP = 32  # classes turned at a time: the strip stays in the first-level cache while the two largest are sought
+_NEGLIGIBLE = -70.0  # exp of less can't move a float64 sum that holds a 1; its 10th power is not yet denormal
+_LOG2_E = 1.4426950408889634
+# Adding it rounds a float64 to a whole number and leaves that number in the lowest bits.
+_ROUNDER = 1.5 * 2.0**52
+# 2^f for f in [-1/2, 1/2] to 2e-16: the polynomial through the 11 Chebyshev points.
+_P = (
+    1.0, 0.69314718055995, 0.24022650695910097, 0.05550410866444772, 0.009618129107606888, 0.0013333558230164974,
+    0.0001540353044173605, 1.5252657260200837e-05, 1.321544258792169e-06, 1.0208690299958306e-07, 7.072585949269223e-09,
+)  # fmt: skip
+_P0, _P1, _P2, _P3, _P4, _P5, _P6, _P7, _P8, _P9, _P10 = _P
+
+
+# Only fused multiply-adds: flags that let sums be reordered would undo the rounding trick.
+@kernel("contract", "nsz")
+def exp(x: float) -> float:
+    """exp(x) for -700 <= x <= 0 to 1e-15, without a branch or a call, so that loops over it become vector code."""
+    power = x * _LOG2_E
+    whole = power + _ROUNDER
+    f = power - (whole - _ROUNDER)
+    p = _P10
+    p = p * f + _P9
+    p = p * f + _P8
+    p = p * f + _P7
+    p = p * f + _P6
+    p = p * f + _P5
+    p = p * f + _P4
+    p = p * f + _P3
+    p = p * f + _P2
+    p = p * f + _P1
+    p = p * f + _P0
+    exponent = np.float64(whole).view(np.int64) << np.int64(52)
+    return np.int64(np.float64(p).view(np.int64) + exponent).view(np.float64)
+
+
+@kernel("contract", "nsz")
+def tails(product: NDArray, bias: NDArray, cooling: float, warm: Floats, cool: Floats) -> None:
+    """Tails of the logits `product` + `bias` [rows, K] into `warm` [4, rows], at temperature 1/cooling into `cool`.
+
+    Where a row's logits are all NaN or inf, so is its `first`.
+    """
+    rows, classes = product.shape
+    tile = np.zeros((classes, TILE), product.dtype)
+    first = np.empty(TILE, product.dtype)
+    second = np.empty(TILE, product.dtype)
+    sums = np.empty((4, TILE))
+    for start in range(0, rows, TILE):
+        stop = min(rows, start + TILE)
+        _turn(product[start:stop], bias, tile, first, second)
+        _add_up(tile, second, cooling, sums)
+        for row in range(start, stop):
+            at = row - start
+            gap = np.float64(first[at]) - np.float64(second[at])
+            warm[0, row], warm[1, row], warm[2, row], warm[3, row] = first[at], gap, sums[0, at], sums[1, at]
+            cool[0, row], cool[1, row], cool[2, row], cool[3, row] = first[at], gap * cooling, sums[2, at], sums[3, at]
+
+
+@kernel("contract", "nsz")
+def _turn(product: NDArray, bias: NDArray, tile: NDArray, first: NDArray, second: NDArray) -> None:
+    """Logits product + bias of up to TILE rows into `tile` [K, TILE], their two largest into `first` and `second`."""
+    first[:] = -np.inf
+    second[:] = -np.inf
+    for start in range(0, len(tile), _STRIP):
+        stop = min(len(tile), start + _STRIP)
+        for row in range(len(product)):
+            for j in range(start, stop):
+                tile[j, row] = product[row, j]
+        for j in range(start, stop):
+            line = tile[j]
+            for row in range(TILE):
+                logit = line[row] + bias[j]
+                line[row] = logit
+                loser = logit if logit < first[row] else first[row]
+                second[row] = loser if loser > second[row] else second[row]
+                first[row] = first[row] if first[row] > logit else logit
+
+
+@kernel("contract", "nsz")
+def _add_up(tile: NDArray, second: NDArray, cooling: float, sums: Floats) -> None:
+    """Sums over the losers of exp(x), x exp(x), exp(c) and c exp(c), c = x * cooling, into `sums` [4, TILE]."""
+    pivot = second.astype(np.float64)
+    rest, moment, cool_rest, cool_moment = sums[0], sums[1], sums[2], sums[3]
+    # The winner's x is cut to 0 and adds exactly 1 to each sum of powers, 0 to the others.
+    rest[:] = -1.0
+    moment[:] = 0.0
+    cool_rest[:] = -1.0
+    cool_moment[:] = 0.0
+    tenth = cooling == 0.1  # then exp(x) is the 10th power of exp(c): four products instead of a polynomial
+    for j in range(len(tile)):
+        line = tile[j]
+        for row in range(TILE):
+            x = np.float64(line[row]) - pivot[row]
+            x = x if x < 0.0 else 0.0
+            c = x * cooling
+            c = c if c > _NEGLIGIBLE else _NEGLIGIBLE
+            cool_power = exp(c)
+            if tenth:
+                x = 10.0 * c
+                square = cool_power * cool_power
+                fourth = square * square
+                power = fourth * fourth * square
+            else:
+                x = x if x > _NEGLIGIBLE else _NEGLIGIBLE
+                power = exp(x)
+            rest[row] += power
+            moment[row] += x * power
+            cool_rest[row] += cool_power
+            cool_moment[row] += c * cool_power
