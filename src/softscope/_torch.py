@@ -61,7 +61,6 @@ def reproducible(threads: int, seed: int, device: torch.device) -> Iterator[None
     with torch.random.fork_rng(devices=devices):
         try:
             torch.set_num_threads(threads)
-            # Not use_deterministic_algorithms: that imports torch's compiler, seconds for each process.
             torch.set_deterministic_debug_mode("error" if device.type == "cpu" else "default")
             # Filling every new tensor with NaN is for finding bugs; it costs time and changes no result.
             filling.fill_uninitialized_memory = False
