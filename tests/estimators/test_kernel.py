@@ -42,6 +42,21 @@ def test_a_given_bandwidth_is_used(digits):
     assert KernelDensity(bandwidth=0.25).fit(HEAD, FeatureSet(digits[0])).bandwidth_ == 0.25
 
 
+def test_the_log_transform_is_the_density_of_log_z(digits):
+    train, z = digits
+    fitted = KernelDensity(transform="log").fit(HEAD, FeatureSet(train))
+    logs = [np.log(np.maximum(part, 0) + np.float32(fitted.offset_)) for part in digits]
+    plain = KernelDensity().fit(HEAD, FeatureSet(logs[0]))
+    np.testing.assert_array_equal(fitted.uncertainty(z), plain.uncertainty(logs[1]))
+    copy = KernelDensity(transform="log").restore(HEAD, fitted.state())
+    np.testing.assert_array_equal(copy.uncertainty(z), fitted.uncertainty(z))
+
+
+def test_an_unknown_transform_is_refused(digits):
+    with pytest.raises(SoftscopeError, match="transform 'sqrt' is unknown"):
+        KernelDensity(transform="sqrt").fit(HEAD, FeatureSet(digits[0]))
+
+
 def test_more_rows_than_asked_for_are_drawn_by_the_seed(digits):
     train, z = digits
     fits = [KernelDensity(max_rows=300, seed=s).fit(HEAD, FeatureSet(train)) for s in (0, 0, 1)]

@@ -10,6 +10,7 @@ from sklearn.preprocessing import normalize
 
 from softscope.errors import SoftscopeError
 from softscope.estimators import neighbours
+from softscope.estimators.heap import push_rows
 from softscope.estimators.neighbours import NearestNeighbours
 from softscope.features import FeatureSet
 from softscope.head import Head
@@ -81,8 +82,8 @@ def test_blocks_change_nothing(monkeypatch):
 def test_the_heap_holds_the_largest_entries_and_their_places(seed, size, columns):
     block = np.random.default_rng(seed).integers(0, 9, (4, columns)).astype(np.float32)
     values, indices = np.full((4, size), -np.inf, np.float32), np.zeros((4, size), np.int64)
-    neighbours._push_rows(block[:, :5], 0, values, indices)
-    neighbours._push_rows(block[:, 5:], 5, values, indices)
+    push_rows(block[:, :5], 0, values, indices)
+    push_rows(block[:, 5:], 5, values, indices)
     np.testing.assert_array_equal(np.sort(values, axis=1), np.sort(block, axis=1)[:, -size:])
     np.testing.assert_array_equal(np.take_along_axis(block, indices, axis=1), values)
     np.testing.assert_array_equal(values[:, 0], values.min(axis=1))

@@ -25,7 +25,7 @@ def clusters(seed, rows=300, width=8, classes=4, dtype=np.float64):
     """Labelled rows around class means, with a common, tilted covariance."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, rows)
-    tilt = rng.normal(size=(width, width))
+    tilt = np.eye(width) + 0.3 * rng.normal(size=(width, width)) / np.sqrt(width)
     z = 3 * rng.normal(size=(classes, width))[labels] + rng.normal(size=(rows, width)) @ tilt
     return z.astype(dtype), labels
 
@@ -100,12 +100,12 @@ def test_mahalanobis_distances_do_not_change_under_an_affine_map(seed):
     z, labels = clusters(seed)
     rng = np.random.default_rng(seed)
     matrix = rng.normal(size=(8, 8))
-    assume(np.linalg.cond(matrix) < 1e4)
+    assume(np.linalg.cond(matrix) < 1e3)
     moved = z @ matrix + 10 * rng.normal(size=8)
     for cls in (Mahalanobis, RelativeMahalanobis):
         plain = cls().fit(any_head(4, 8), FeatureSet(z, labels)).uncertainty(z)
         mapped = cls().fit(any_head(4, 8), FeatureSet(moved, labels)).uncertainty(moved)
-        np.testing.assert_allclose(mapped, plain, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(mapped, plain, rtol=1e-7, atol=1e-7)
 
 
 @settings(max_examples=25, deadline=None)
@@ -271,7 +271,7 @@ def test_gen_depends_on_neither_the_order_of_classes_nor_a_common_shift(seed, cl
     logits = rng.normal(0, 10, (20, classes))
     plain = log_generalised_entropy(logits, 0.1, top)
     np.testing.assert_allclose(
-        log_generalised_entropy(logits[:, rng.permutation(classes)], 0.1, top), plain, rtol=1e-12
+        log_generalised_entropy(logits[:, rng.permutation(classes)], 0.1, top), plain, atol=1e-12
     )
     np.testing.assert_allclose(log_generalised_entropy(logits + 7.0, 0.1, top), plain, rtol=1e-9, atol=1e-12)
 

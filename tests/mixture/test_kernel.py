@@ -136,6 +136,12 @@ def test_bandwidth_equals_a_direct_optimisation_on_digits():
     assert found.held_out == 600
 
 
+@pytest.mark.parametrize("scale", [1e-25, 1e-3, 1e30])
+def test_bandwidth_scales_with_the_features(scale):
+    train = relu_features(200, 12, 0, np.float64)
+    assert held_out_bandwidth(train * scale).value == pytest.approx(held_out_bandwidth(train).value * scale, rel=1e-6)
+
+
 def test_duplicates_do_not_shrink_the_bandwidth():
     digits = load_digits().data[:400]
     twice = np.concatenate([digits, digits])

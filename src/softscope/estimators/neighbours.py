@@ -1,7 +1,6 @@
 """k-nearest neighbours (reference): the distance on the unit sphere to the k-th nearest training row."""
 
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +63,8 @@ class NearestNeighbours(Estimator):
 
     def _candidates(self, queries: NDArray) -> NDArray[np.int64]:
         """The k + SPARE training rows nearest to each query, by x . c - norm(c)^2 / 2 in float32."""
+        from .heap import push_rows
+
         narrow = queries.astype(np.float32)
         size = min(self.k_ + SPARE, self.rows_)
         values = np.full((len(narrow), size), -np.inf, np.float32)
@@ -71,7 +72,7 @@ class NearestNeighbours(Estimator):
         for span in spans(self.rows_, TRAIN_ROWS):
             closeness = narrow @ self._train[span].astype(np.float32, copy=False).T
             closeness -= self._half_norms2[span]
-            _keep_largest()(closeness, span.start, values, indices)
+            push_rows(closeness, span.start, values, indices)
         return indices
 
     def _distances(self, queries: NDArray, candidates: NDArray[np.int64]) -> Floats:
@@ -107,33 +108,3 @@ def _unit(rows: NDArray) -> NDArray:
 
 def _nonzero(sizes: Floats) -> Floats:
     return np.where(sizes > 0, sizes, 1.0)
-
-
-@cache
-def _keep_largest() -> Callable[[NDArray, int, NDArray, NDArray], None]:
-    from numba import njit
-
-    compiled: Callable[[NDArray, int, NDArray, NDArray], None] = njit(nogil=True)(_push_rows)
-    return compiled
-
-
-def _push_rows(block: NDArray, first: int, values: NDArray, indices: NDArray) -> None:
-    """Push each row of `block` into the min-heap of its largest entries so far; entry j is training row first + j."""
-    k = values.shape[1]
-    for i in range(block.shape[0]):
-        for j in range(block.shape[1]):
-            value = block[i, j]
-            if value > values[i, 0]:
-                hole = 0
-                child = 1
-                while child < k:
-                    if child + 1 < k and values[i, child + 1] < values[i, child]:
-                        child += 1
-                    if values[i, child] >= value:
-                        break
-                    values[i, hole] = values[i, child]
-                    indices[i, hole] = indices[i, child]
-                    hole = child
-                    child = 2 * hole + 1
-                values[i, hole] = value
-                indices[i, hole] = first + j

@@ -145,11 +145,13 @@ class _HeldOut:
     def log_likelihoods(self, grid: Floats) -> Floats:
         """Mean held-out log density under each bandwidth of `grid`."""
         sums = np.zeros((len(grid), len(self.queries)))
+        unit = self.bracket[1] ** 2
         for distances in self._blocks():
-            excess = (self.nearest[:, None] - distances).astype(np.float32)
+            # In units of the widest bandwidth, where float32 can hold it whatever the scale of the features.
+            excess = np.maximum((self.nearest[:, None] - distances) / unit, -1e30).astype(np.float32)
             terms = np.empty_like(excess)
             for row, bandwidth in zip(sums, grid):
-                np.multiply(excess, np.float32(0.5 / bandwidth**2), out=terms)
+                np.multiply(excess, np.float32(0.5 * unit / bandwidth**2), out=terms)
                 row += _exp_sum(terms)
         peaks = -0.5 * self.nearest / grid[:, None] ** 2
         densities = peaks + np.log(sums) - np.log(self.others)

@@ -1,0 +1,30 @@
+"""The largest entries of each row, kept while the row arrives block by block (compiled)."""
+
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True, nogil=True)
+def push_rows(block: NDArray, first: int, values: NDArray, indices: NDArray) -> None:
+    """Push each row of `block` into the min-heap of its largest entries so far, with their places first + j.
+
+    After the first k entries one in about n/k is pushed, so this costs little more than reading the block once.
+    """
+    k = values.shape[1]
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            value = block[i, j]
+            if value > values[i, 0]:
+                hole = 0
+                child = 1
+                while child < k:
+                    if child + 1 < k and values[i, child + 1] < values[i, child]:
+                        child += 1
+                    if values[i, child] >= value:
+                        break
+                    values[i, hole] = values[i, child]
+                    indices[i, hole] = indices[i, child]
+                    hole = child
+                    child = 2 * hole + 1
+                values[i, hole] = value
+                indices[i, hole] = first + j
