@@ -1,6 +1,7 @@
 """Loading: what comes back, how subsets are labelled, and what bad files do."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -302,3 +303,37 @@ def test_every_catalogue_entry_is_whole_and_no_name_is_taken_twice():
         assert entry.licence
         assert entry.citation
         assert find(entry.name) is entry
+
+
+def test_random_damage_to_a_parquet_file_never_gets_past_the_one_error(tmp_path, recwarn):
+    path = write_parquet(tmp_path / "a.parquet", [encode(i) for i in noise(12, 8, 8, 3)], [0, 1, 2] * 4, group=5)
+    whole, random = path.read_bytes(), np.random.default_rng(0)
+    refused = []
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for position in random.integers(0, len(whole), size=random.integers(1, 6)):
+            damaged[position] = random.integers(256)
+        path.write_bytes(damaged)
+        try:
+            load_files([path], size=8)
+        except SoftscopeError as error:
+            refused.append(str(error))
+    assert len(refused) > 20
+    assert not any("\n" in line for line in refused)
+
+
+def test_a_folder_with_braces_in_its_name_is_no_format_string(tmp_path):
+    path = write_parquet(tmp_path / "{0}{x}" / "a.parquet", [b"x", encode(noise(1, 8, 8, 1)[0])], [0, 1])
+    with pytest.warns(UserWarning, match=r"\{0\}\{x\}/a\.parquet row 0"):
+        assert load_files([path]).labels.tolist() == [1]
+
+
+def test_the_docs_list_every_data_set_with_its_rows():
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    rows = {line.split("|")[1].strip(" `"): line for line in page.splitlines() if line.startswith("| `")}
+    assert list(rows) == [entry.name for entry in CATALOG]
+    for entry in CATALOG:
+        for count in entry.splits.values():
+            assert f"{count:,}" in rows[entry.name]
+        assert entry.licence in rows[entry.name]
+        assert str(len(entry.classes)) in rows[entry.name]

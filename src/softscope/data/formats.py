@@ -109,21 +109,21 @@ def _blocks_of(file: Any, path: Path, column: str, wanted: NDArray[np.int64]) ->
                 stop = batch_start + batch.num_rows
                 take = mine[np.searchsorted(mine, batch_start) : np.searchsorted(mine, stop)] - batch_start
                 if len(take):
-                    yield _encoded(batch.column(0), take, f"{path} row {{}}", start + batch_start)
+                    yield _encoded(batch.column(0), take, path, start + batch_start)
                 batch_start = stop
         start += rows
 
 
-def _encoded(values: Any, take: NDArray[np.int64], label: str, offset: int) -> Encoded:
+def _encoded(values: Any, take: NDArray[np.int64], path: Path, offset: int) -> Encoded:
     import pyarrow as pa
 
     chosen = values.take(pa.array(take))
-    names = [label.format(offset + row) for row in take.tolist()]
+    names = [f"{path} row {offset + row}" for row in take.tolist()]
     if not pa.types.is_struct(chosen.type):
         return Encoded(chosen.to_pylist(), names)
     if chosen.type.get_field_index("path") >= 0:
-        paths = chosen.field("path").to_pylist()
-        names = [f"{name} ({path})" if path else name for name, path in zip(names, paths)]
+        originals = chosen.field("path").to_pylist()
+        names = [f"{name} ({original})" if original else name for name, original in zip(names, originals)]
     return Encoded(chosen.field("bytes").to_pylist(), names)
 
 
