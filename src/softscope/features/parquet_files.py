@@ -1,6 +1,7 @@
 """parquet: a file, or a folder of files in sorted order, read in record batches and never whole.
 
-Either a column `z` of lists, one a row, or one float column a feature; labels in a column `label` or `labels`.
+Either a column `z` of lists, one a row, or one float column a feature; labels in a column `label` or `labels`. One
+column a feature needs memory for a page of each column (about 3 MB a feature as most writers set it), whatever N.
 """
 
 import os
