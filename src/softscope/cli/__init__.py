@@ -4,11 +4,12 @@ import sys
 
 
 def main() -> None:
-    """Entry point: run the command; a SoftscopeError is one line on stderr and exit code 2, never a traceback."""
+    """Entry point: run the command; what goes wrong is one line on stderr and an exit code, never a traceback."""
     from ..errors import SoftscopeError
-    from .app import app
 
     try:
+        from .app import app
+
         app()
     except SoftscopeError as error:
         sys.exit(_complain(str(error), 2))
@@ -18,7 +19,9 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(141)
     except MemoryError:
-        sys.exit(_complain("not enough memory. Give fewer rows or a smaller --chunk", 2))
+        sys.exit(_complain("not enough memory. Give fewer rows, or use a machine with more", 2))
+    except OSError as error:  # a disk or network that fails where no better message was possible
+        sys.exit(_complain(str(error), 2))
 
 
 def _complain(message: str, code: int) -> int:

@@ -1,0 +1,146 @@
+"""The command line as a whole: help, version, light imports, errors of one line. Commands have tests of their own."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import softscope
+from softscope import SoftscopeError, cli
+from softscope.cli.app import app
+
+HEAVY = (
+    "torch",
+    "sklearn",
+    "scipy",
+    "pyarrow",
+    "numba",
+    "matplotlib",
+    "ray",
+    "onnxruntime",
+    "huggingface_hub",
+    "jinja2",
+)
+
+
+def commands(group=app, words=()):
+    """Every command and group of the tree, as the words that lead to it."""
+    for info in group.registered_commands:
+        yield (*words, info.name or info.callback.__name__.replace("_", "-"))
+    for info in group.registered_groups:
+        yield (*words, info.name)
+        yield from commands(info.typer_instance, (*words, info.name))
+
+
+def run(*words):
+    return CliRunner().invoke(app, list(words))
+
+
+def loaded_after(code):
+    """Which heavy packages are in sys.modules after `code` ran in a fresh interpreter."""
+    report = f"import json, sys\n{code}\nprint(json.dumps([m for m in {HEAVY} if m in sys.modules]), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
+    return json.loads(done.stderr)
+
+
+def test_version_is_that_of_the_package():
+    done = run("--version")
+    assert (done.exit_code, done.output) == (0, f"softscope {softscope.__version__}\n")
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_names_every_command(flag):
+    done = run(flag)
+    assert done.exit_code == 0
+    assert {words[0] for words in commands()} <= set(done.output.split())
+
+
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
+def test_every_command_explains_itself(words):
+    done = run(*words, "--help")
+    assert done.exit_code == 0
+    assert f"Usage: softscope {' '.join(words)}" in done.output or f"Usage: root {' '.join(words)}" in done.output
+    assert len(done.output.split("Options:")[0].strip().splitlines()) > 1
+
+
+def test_an_unknown_command_is_refused_without_a_traceback():
+    done = run("divine")
+    assert done.exit_code == 2
+    assert "No such command 'divine'" in done.output
+    assert "Traceback" not in done.output
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    assert loaded_after("import softscope; softscope.Head; softscope.FeatureSet; softscope.SoftscopeError") == []
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_help_and_version_load_nothing_heavy(word):
+    code = f"from softscope.cli import main\nsys.argv = ['softscope', '{word}']\ntry: main()\nexcept SystemExit: pass"
+    assert loaded_after(code) == []
+
+
+def test_names_of_the_package_are_listed_and_others_are_unknown():
+    assert set(dir(softscope)) == set(softscope.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        softscope.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (
+            SoftscopeError("x.npz: z has\n 3 columns", "Use\n others"),
+            2,
+            "softscope: x.npz: z has 3 columns. Use others\n",
+        ),
+        (SoftscopeError("without a hint"), 2, "softscope: without a hint\n"),
+        (MemoryError(), 2, "softscope: not enough memory. Give fewer rows, or use a machine with more\n"),
+        (OSError(5, "Input/output error", "x"), 2, "softscope: [Errno 5] Input/output error: 'x'\n"),
+        (KeyboardInterrupt(), 130, None),
+    ],
+)
+def test_an_error_is_one_line_on_stderr_and_an_exit_code(monkeypatch, capsys, error, code, line):
+    failing = typer.Typer(pretty_exceptions_enable=False)
+
+    @failing.command()
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("softscope.cli.app.app", failing)
+    monkeypatch.setattr(sys, "argv", ["softscope"])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    written = capsys.readouterr()
+    assert caught.value.code == code
+    assert written.out == ""
+    assert "Traceback" not in written.err
+    assert line is None or written.err == line
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (BrokenPipeError(), 141)])
+def test_an_interruption_outside_a_command_has_its_usual_exit_code(monkeypatch, error, code):
+    def fail():
+        raise error
+
+    monkeypatch.setattr("softscope.cli.app.app", fail)
+    monkeypatch.setattr(sys, "stderr", open("/dev/null", "w"))  # noqa: SIM115 - main closes it
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == code
+
+
+def test_a_command_that_fails_leaves_one_line_and_no_traceback_in_a_real_shell(tmp_path):
+    code = (
+        "import sys\nfrom softscope import FeatureSet\n"
+        "from softscope.cli import main\nfrom softscope.cli.app import app\n"
+        "@app.command()\ndef look(path: str) -> None: FeatureSet.open(path)\n"
+        f"sys.argv = ['softscope', 'look', {str(tmp_path / 'no.npz')!r}]\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"softscope: {tmp_path / 'no.npz'}: no such file or folder. Check the path\n"
