@@ -1,0 +1,26 @@
+"""How well an uncertainty tells familiar inputs from unfamiliar ones, and how good the classifier is, with intervals.
+
+Scores are any real numbers; larger = more uncertain, always. `familiar` holds the scores of in-distribution inputs,
+`unfamiliar` those of out-of-distribution inputs. Intervals are at 95 %.
+"""
+
+from .balance import balanced
+from .classification import accuracy, cross_entropy
+from .interval import Interval, mean_interval, proportion
+from .ranking import Comparison, RocCurve, auroc, auroc_difference, average_precision, fpr_at_recall, roc_curve
+
+__all__ = [
+    "Comparison",
+    "Interval",
+    "RocCurve",
+    "accuracy",
+    "auroc",
+    "auroc_difference",
+    "average_precision",
+    "balanced",
+    "cross_entropy",
+    "fpr_at_recall",
+    "mean_interval",
+    "proportion",
+    "roc_curve",
+]
