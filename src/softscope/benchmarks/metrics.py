@@ -55,8 +55,8 @@ def _paired_row(familiar: Floats, unfamiliar: Floats, work: str) -> Row:
     other = [side + np.random.default_rng(2).normal(0, 1, side.size).round(3) for side in (familiar, unfamiliar)]
     auroc_difference(familiar, unfamiliar, *other)
     ours, found = measure(lambda: auroc_difference(familiar, unfamiliar, *other))
-    note = f"difference {found.difference:.4f}, p = {found.p_value:.2g}; no peer in scikit-learn"
-    return Row(work, "-", ours, note=note)
+    note = f"difference {found.difference:.4f}, p = {found.p_value:.2g}"
+    return Row(work, "no peer", ours, note=note)
 
 
 def _scores(rows: int) -> tuple[Floats, Floats]:

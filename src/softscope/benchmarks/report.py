@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 S = TypeVar("S")
+_UNITS = {"cpu": "s", "wall": "s wall", "peak_mb": "MB"}
 _PACKAGES = ("softscope", "numpy", "scipy", "scikit-learn", "numba", "torch", "pytorch-ood", "threadpoolctl")
 
 
@@ -154,21 +155,22 @@ def to_dict(rows: Mapping[str, Sequence[Row]], command: str, quick: bool) -> dic
 
 def table(name: str, rows: Sequence[Row]) -> "Table":
     """The rows as a table for the terminal; notes go below it."""
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
     from rich.table import Table
 
-    shown = Table(title=f"softscope bench {name}", caption=_notes(rows) or None, caption_justify="left")
-    for column in ("work", "against"):
-        shown.add_column(column, overflow="fold", ratio=2)
-    for column in ("ours", "theirs", "ratio", "to reach"):
+    title = f"softscope bench {name} (s: CPU seconds)"
+    shown = Table(
+        title=title, caption=_notes(rows) or None, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 1, 0)
+    )
+    shown.add_column("work, against", overflow="fold")
+    for column in ("ours", "theirs", "ratio", "to reach", "same"):
         shown.add_column(column, justify="right", no_wrap=True)
-    for column in ("reached", "same value"):
-        shown.add_column(column, justify="center")
     for row in rows:
-        ratio = "-" if row.ratio is None else f"{row.ratio:.3g} x"
-        shown.add_row(
-            row.work, row.against, _amount(row.ours, row.by), _amount(row.theirs, row.by), ratio, _goal(row),
-            _word(row.reached), _word(row.same),
-        )  # fmt: skip
+        work = f"{escape(row.work)}\n[dim]vs {escape(row.against)}[/]"
+        ours, theirs = (_amount(cost, row.by) for cost in (row.ours, row.theirs))
+        ratio = "-" if row.ratio is None else f"{_number(row.ratio)} x"
+        shown.add_row(work, ours, theirs, ratio, f"{_goal(row)} {_word(row.reached)}", _word(row.same) or "-")
     return shown
 
 
@@ -176,22 +178,24 @@ def _best(one: Cost, other: Cost) -> Cost:
     return Cost(min(one.wall, other.wall), min(one.cpu, other.cpu))
 
 
+def _number(amount: float) -> str:
+    return f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}"
+
+
 def _amount(cost: Cost | None, by: str) -> str:
     amount = None if cost is None else getattr(cost, by)
-    if amount is None:
-        return "-"
-    return f"{amount:,.0f} MB" if by == "peak_mb" else f"{amount:.3g} s {by}"
+    return "-" if amount is None else f"{_number(amount)} {_UNITS[by]}"
 
 
 def _goal(row: Row) -> str:
-    goals = [] if row.target is None else [f"{row.target:.3g} x"]
+    goals = [] if row.target is None else [f"{_number(row.target)} x"]
     if row.limit is not None:
-        goals.append(f"< {row.limit:g} {'MB' if row.by == 'peak_mb' else 's'}")
+        goals.append(f"< {_number(row.limit)} {_UNITS[row.by]}")
     return ", ".join(goals) or "-"
 
 
 def _word(verdict: bool | None) -> str:
-    return {None: "-", True: "[green]yes[/]", False: "[bold red]NO[/]"}[verdict]
+    return {None: "", True: "[green]yes[/]", False: "[bold red]NO[/]"}[verdict]
 
 
 def _notes(rows: Sequence[Row]) -> str:
