@@ -246,6 +246,7 @@ def test_metadata_survives_a_file_and_must_be_text(tmp_path):
         (3, r"shape \(\)"),
         ([True, False], "mask of 101 booleans"),
         (["a"], "type <U1"),
+        ([[0], [1, 2]], "row numbers: is no array of numbers"),
     ],
 )
 def test_rows_that_are_not_there_are_refused(indices, message):

@@ -126,6 +126,12 @@ REFUSED = {
         lambda p: pq.write_table(pa.table({"a": [1.0, 2.0], "label": [3, None]}), p),
         r"null_label.parquet: label: row 1 is missing \(null\)",
     ),
+    "names.parquet": (lambda p: pq.write_table(lists(Z, [*"ab"] * 50 + ["c"]), p), "label: .* labels, found string"),
+    "flags.parquet": (lambda p: pq.write_table(lists(Z, LABELS > 1), p), "label: .* labels, found bool"),
+    "categories.parquet": (
+        lambda p: pq.write_table(lists(Z, pa.array([*"ab"] * 50 + ["c"]).dictionary_encode()), p),
+        "label: expected whole-number labels, found dictionary",
+    ),
     "minus.parquet": (lambda p: pq.write_table(lists(Z, LABELS - 9), p), "label: row 0 has label -"),
     "ragged_first.parquet": (lambda p: pq.write_table(pa.table({"z": [None, [1.0]]}), p), "z: row 0 is missing"),
     "widths": (

@@ -3,6 +3,7 @@ import json
 import mpmath
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -94,6 +95,25 @@ def test_results_do_not_depend_on_how_rows_are_cut(rng, dtype, monkeypatch):
         monkeypatch.setattr("softscope.head.chunk_rows", lambda *_, rows=rows: rows)
         for cut, expected in zip([head.logits(z), head.norms(z), head.cosines(z)], whole):
             np.testing.assert_allclose(cut, expected, rtol=0, atol=30 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("classes", [2, 10, 300])
+def test_logits_of_a_row_are_the_same_bits_whatever_rows_are_beside_it(rng, dtype, classes):
+    head, z = Head(rng.normal(size=(classes, 40)), rng.normal(size=classes)), rng.normal(size=(2500, 40)).astype(dtype)
+    whole = head.logits(z)
+    np.testing.assert_allclose(whole, z @ head.weight.T + head.bias, atol=1e3 * np.finfo(dtype).eps)
+    for row in (0, 7, 1023, 1024, 2499):
+        assert np.array_equal(head.logits(z[row : row + 1])[0], whole[row])
+    assert np.array_equal(head.logits(z[::-3]), whole[::-3])
+
+
+def test_a_head_is_taken_from_a_torch_classifier(rng):
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
+    head, x = Head.from_torch(model, ["a", "b", "c"]), torch.randn(9, 6)
+    with torch.no_grad():
+        np.testing.assert_allclose(head.logits(model[:2](x).numpy()), model(x).numpy(), atol=1e-6)
+    assert head.classes == ("a", "b", "c")
 
 
 def test_float64_logits_need_both_sides_in_float64(rng):

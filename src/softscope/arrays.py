@@ -21,7 +21,7 @@ def as_matrix(values: Any, name: str, *, columns: int | None = None, owner: str 
 
 def as_rows(values: Any, name: str, *, columns: int | None = None, owner: str = "the head") -> NDArray:
     """Like `as_matrix` without reading the values: for arrays too large to check at once."""
-    array = _to_array(values, name)
+    array = as_array(values, name)
     check_real(array.dtype, name)
     check_shape(array.shape, name)
     check_columns(array.shape[1], name, columns=columns, owner=owner)
@@ -30,7 +30,7 @@ def as_rows(values: Any, name: str, *, columns: int | None = None, owner: str = 
 
 def as_vector(values: Any, name: str, *, length: int | None = None) -> NDArray:
     """`values` as a finite one-dimensional float array of `length`."""
-    array = _to_array(values, name)
+    array = as_array(values, name)
     check_real(array.dtype, name)
     if array.ndim != 1 or array.size == 0 or (length is not None and array.size != length):
         expected = f"{length} values" if length is not None else "a row of values"
@@ -41,7 +41,7 @@ def as_vector(values: Any, name: str, *, length: int | None = None) -> NDArray:
 
 def as_labels(values: Any, name: str, *, rows: int | None = None, classes: int | None = None) -> NDArray[np.int64]:
     """`values` as int64 labels in 0..classes-1, one for each of `rows` rows."""
-    array = _to_array(values, name)
+    array = as_array(values, name)
     check_labels(array.dtype, array.shape, name, rows=rows)
     labels = array.astype(np.int64)
     outside = labels < 0 if classes is None else (labels < 0) | (labels >= classes)
@@ -53,6 +53,17 @@ def as_labels(values: Any, name: str, *, rows: int | None = None, classes: int |
             "Number the classes as the rows of the head's weight",
         )
     return labels
+
+
+def as_array(values: Any, name: str) -> NDArray:
+    """`values` as a plain numpy array of whatever dtype, or a SoftscopeError."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise SoftscopeError(f"{name}: is a masked array", "Drop the masked rows, then pass a plain array")
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise SoftscopeError(f"{name}: is no array of numbers ({reason})", "Pass a numpy array") from error
 
 
 def check_real(dtype: np.dtype, name: str) -> None:
@@ -118,13 +129,3 @@ def spans(rows: int, size: int) -> Iterator[slice]:
     """Consecutive slices of `size` rows that cover 0..rows."""
     for start in range(0, rows, size):
         yield slice(start, min(rows, start + size))
-
-
-def _to_array(values: Any, name: str) -> NDArray:
-    if isinstance(values, np.ma.MaskedArray):
-        raise SoftscopeError(f"{name}: is a masked array", "Drop the masked rows, then pass a plain array")
-    try:
-        return np.asarray(values)
-    except (ValueError, TypeError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise SoftscopeError(f"{name}: is no array of numbers ({reason})", "Pass a numpy array") from error

@@ -70,12 +70,11 @@ class Head:
         """`z` as a finite matrix with as many columns as this head expects, or a SoftscopeError."""
         return as_matrix(z, name, columns=self.n_features, owner=f"the head ({self.name})")
 
-    def logits(self, z: Any, *, out: NDArray | None = None) -> NDArray:
+    def logits(self, z: Any) -> NDArray:
         """Logits W z + b of the rows of `z`, float32 [N, K] (float64 where z and W both are), in chunks of rows."""
         rows = self.check(z)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is named below
-            if out is None:
-                out = np.empty((len(rows), self.n_classes), self.logit_dtype(rows.dtype))
+            out = np.empty((len(rows), self.n_classes), self.logit_dtype(rows.dtype))
             self.product(rows, out)
             if self.bias is not None:
                 out += self.bias.astype(out.dtype, copy=False)

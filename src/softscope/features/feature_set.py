@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import as_labels, as_rows, check_finite, chunk_rows
+from ..arrays import as_array, as_labels, as_rows, check_finite, chunk_rows
 from ..errors import SoftscopeError
 from ..files import existing, stream_safetensors
 from .sources import ArraySource, Opened, Source
@@ -115,7 +115,7 @@ class FeatureSet:
     def _numbers(self, indices: Any) -> NDArray[np.int64]:
         if isinstance(indices, slice):
             return np.arange(*indices.indices(len(self)), dtype=np.int64)
-        numbers = np.asarray(indices)
+        numbers = as_array(indices, f"{self.name}: row numbers")
         if numbers.dtype == bool and numbers.shape == (len(self),):
             return np.flatnonzero(numbers)
         if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):

@@ -42,7 +42,7 @@ class _Layout:
 
 @dataclass(frozen=True)
 class _Part:
-    """One file: where its rows begin in the whole, and how many each of its row groups has."""
+    """One file: what its columns are, and how many rows each of its row groups has."""
 
     file: UnchangedFile
     layout: _Layout
@@ -171,6 +171,8 @@ def _layout(parquet: "pq.ParquetFile", path: str) -> _Layout:
     if len(labels) > 1:
         raise SoftscopeError(f"{path}: found both columns 'label' and 'labels', expected one", "Drop one of them")
     label = labels[0] if labels else None
+    if label:
+        _check_whole(schema.field(label).type, f"{path}: {label}")
     if "z" in names and _is_list(schema.field("z").type):
         kind = schema.field("z").type
         dtype = _float_type(kind.value_type, f"{path}: z")
@@ -200,6 +202,15 @@ def _float_type(kind: "pa.DataType", name: str) -> np.dtype:
             "Cast the column, or drop it where it is no feature",
         )
     return np.promote_types(kind.to_pandas_dtype(), np.float32)
+
+
+def _check_whole(kind: "pa.DataType", name: str) -> None:
+    import pyarrow as pa
+
+    if not pa.types.is_integer(kind):
+        raise SoftscopeError(
+            f"{name}: expected whole-number labels, found {first_line(ValueError(kind))}", "Number the classes"
+        )
 
 
 def _list_width(parquet: "pq.ParquetFile", kind: "pa.DataType", name: str) -> int:
