@@ -1,0 +1,5 @@
+"""From a classifier's features to what is wrong with its confidence, why, and what to do about it."""
+
+from .model import Diagnosis
+
+__all__ = ["Diagnosis"]

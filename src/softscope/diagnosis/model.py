@@ -1,0 +1,290 @@
+"""`Diagnosis`: everything found about a classifier's confidence, as a plain tree that goes to JSON and back unchanged.
+
+Report, command line and tests read this and nothing else. Larger uncertainty = less familiar; in every AUROC the OOD
+inputs are positive. `mean_scores` and `mean_causes` are averages over the OOD sets.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..canonical import plain
+from ..errors import SoftscopeError
+from ..files import existing_file, reading, write_json
+from ..metrics import Interval
+from .decoding import decode
+
+Floats = tuple[float, ...]
+Counts = tuple[int, ...]
+Level = Literal["warning", "note"]
+Verdict = Literal["trust", "caution", "do not trust", "undecided"]
+
+FORMAT = "softscope.diagnosis/1"
+
+#: letter in `Inputs.codes` -> what first caught the OOD input at 5 % false alarms, so which cause had let it through.
+OUTCOMES: dict[str, str] = {
+    "E": "caught by plain entropy",
+    "R": "let through by rounding: caught by the exact entropy",
+    "T": "let through by saturation: caught by cooling",
+    "X": "let through by extrapolation: caught by density",
+    "M": "let through by a misfit of the density: caught by the ceiling's classifier alone",
+    "O": "overlaps with the test inputs: caught by nothing on this layer",
+}
+
+
+@dataclass(frozen=True)
+class SetSummary:
+    """A feature set as given; `accuracy` and `mean_confidence` are of the head on it. OOD sets have no accuracy."""
+
+    name: str
+    role: Literal["train", "test", "ood"]
+    rows: int
+    file: str | None  # None for features that came from memory
+    sha256: str  # of the file, or of the rows where there is none
+    accuracy: Interval | None
+    mean_confidence: float  # mean of max_i s_i
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well one estimator tells one OOD set (or, averaged, all of them) from the test inputs; rank form, balanced.
+
+    `gain` is its AUROC minus that of U_max as networks print it (plain float32), on the same inputs, and `p_value` that
+    of "there is no gain". `plain_auroc` is that of the paper's float32 values, where these differ from the rank form.
+    """
+
+    auroc: Interval
+    average_precision: Interval  # positive = OOD
+    false_alarms_at_95_caught: Interval  # share of test flagged where 95 % of OOD inputs are: FPR at 95 % recall of OOD
+    missed_at_95_accepted: Interval  # share of OOD accepted where 95 % of test is: FPR at 95 % recall of test
+    gain: Interval
+    p_value: float
+    plain_auroc: Interval | None
+
+
+@dataclass(frozen=True)
+class Causes:
+    """Why plain entropy misses OOD inputs, in AUROC: B + saturation + extrapolation + overlap = 1.
+
+    B = `entropy` (E2 in plain float32), C = `cool` (E3), D = `density` (E4). Cause 1, saturation = C - B, is rounding
+    + temperature. Cause 2, extrapolation = D - C, is extrapolation_proper (2a) + ambiguity (2b); both are None where
+    the test set has no labels. Cause 3, overlap = 1 - D, is misfit (ceiling - D) + overlap_proper (1 - ceiling).
+    """
+
+    entropy: Interval
+    cool: Interval
+    density: Interval
+    saturation: Interval
+    rounding: Interval
+    temperature: Interval
+    extrapolation: Interval
+    extrapolation_proper: Interval | None
+    ambiguity: Interval | None
+    overlap: Interval
+    misfit: Interval
+    overlap_proper: Interval
+    ceiling: Interval
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """An estimate of the best AUROC any score of this layer could reach: a classifier trained to tell test from OOD.
+
+    `auroc` is of scores of rows the classifier had not seen, `classifier` the one chosen (in most folds) in an inner
+    fold, `candidates` each one's mean AUROC there. `raised`: it came out below D, and D took its place.
+    """
+
+    auroc: Interval
+    classifier: str
+    candidates: dict[str, float]
+    rows: int  # of each side that it learned from
+    columns: int
+    raised: bool
+
+
+@dataclass(frozen=True)
+class InputRow:
+    """One input worth showing: its row in its file, the class it was taken for, how confidently, and its scores."""
+
+    row: int
+    predicted: int
+    label: int | None
+    confidence: float  # max_i s_i
+    outcome: str  # a letter of OUTCOMES; "" for test inputs
+    scores: dict[str, float]  # by the estimators of `Diagnosis.thresholds`
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What became of every input of one OOD set at 5 % false alarms on test."""
+
+    counts: dict[str, int]  # by letter of OUTCOMES
+    codes: str  # one letter a row
+    taken_for: Counts  # rows predicted as each class
+    let_through: Counts  # of those, rows that plain entropy let through
+    examples: tuple[InputRow, ...]  # the most confident first
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts by set ("train", "test" or an OOD set's name) in common bins; what lies beyond is in the outer ones."""
+
+    edges: Floats
+    counts: dict[str, Counts]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """ROC curve from (0, 0) to (1, 1), at most 200 points."""
+
+    false_alarms: Floats
+    caught: Floats
+
+
+@dataclass(frozen=True)
+class ThresholdTable:
+    """What each threshold of one estimator does: inputs with a score above it are flagged. For the report's slider."""
+
+    thresholds: Floats  # descending, so that false alarms rise
+    false_alarms: Floats  # share of test inputs flagged
+    missed: dict[str, Floats]  # by OOD set: share not flagged
+
+
+@dataclass(frozen=True)
+class FinalLayerMap:
+    """The plane of the first two principal components of training and OOD features: points, confidence behind them."""
+
+    x: Floats  # grid coordinates
+    y: Floats
+    confidence: tuple[Floats, ...]  # max_i s_i at [y][x]
+    explained: Floats  # share of variance along each axis
+    points: dict[str, tuple[Floats, ...]]  # by set: (x, y) of a sample of rows
+    classes: dict[str, Counts]  # by set: predicted class of these rows
+
+
+@dataclass(frozen=True)
+class StructureFigure:
+    """One figure of the decision boundary structure, beside the optimum and 95 % of random heads of this shape."""
+
+    name: str
+    meaning: str
+    value: float
+    optimal: float | None
+    random: Interval | None  # None where no random weights enter
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The head and class means against the optimal structure (X3, T12); class means are None without train labels."""
+
+    classes: int
+    features: int
+    optimal_cosine: float
+    weight_norms: Floats
+    biases: Floats
+    cosines: Histogram  # of cos(w_i, w_j): "head", and "random" for random weights of this shape
+    figures: tuple[StructureFigure, ...]
+    room: dict[str, dict[str, float]]  # share of "ball" and of "gaussian" in the valid OOD region of each estimator
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the self-check: what was found, and what to do about it."""
+
+    level: Level
+    what: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One piece of advice. `about`: confidence, estimator, cause, help, samples, mistakes; `ood` names its OOD set."""
+
+    about: str
+    text: str
+    ood: str | None = None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The verdict on softmax confidence, over all and by OOD set, and what to do, in plain words with figures."""
+
+    verdict: Verdict
+    headline: str
+    verdicts: dict[str, Verdict]
+    recommended: str | None  # the estimator to use instead, where one is better beyond chance
+    sentences: tuple[Sentence, ...]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `diagnose` found. Same inputs and settings give the same tree but for `provenance`."""
+
+    classes: tuple[str, ...]
+    train: SetSummary
+    test: SetSummary
+    ood: dict[str, SetSummary]
+    scores: dict[str, dict[str, Score]]  # by OOD set, by estimator
+    mean_scores: dict[str, Score]
+    causes: dict[str, Causes]
+    mean_causes: Causes
+    ambiguity_missing: str  # why causes 2a and 2b are None; "" where they are known
+    ceilings: dict[str, Ceiling]
+    mistakes: dict[str, Interval]  # by estimator: AUROC of finding the head's wrong test predictions; {} without labels
+    inputs: dict[str, Inputs]
+    test_mistakes: tuple[InputRow, ...]  # wrong test predictions, the most confident first
+    strength: Histogram  # norm(z)
+    familiarity: Histogram  # max_i cos(w_i, z)
+    other_cosines: Histogram  # the cosines other than the largest
+    uncertainty: dict[str, Histogram]  # by estimator, of test and OOD
+    curves: dict[str, dict[str, Curve]]  # by OOD set, by estimator
+    thresholds: dict[str, ThresholdTable]  # by estimator
+    map: FinalLayerMap
+    structure: Structure
+    self_check: tuple[Finding, ...]
+    advice: Advice
+    settings: dict[str, Any]
+    provenance: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, dicts, numbers and text; NaN-free."""
+        return {"format": FORMAT, **plain(self, "diagnosis")}
+
+    def to_json(self) -> str:
+        """The tree as JSON text; `from_json` gives an equal tree back."""
+        import json
+
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any], where: str = "diagnosis") -> "Diagnosis":
+        """The tree that `to_dict` wrote, or a SoftscopeError that names the field that is wrong."""
+        if not isinstance(found, Mapping) or found.get("format") != FORMAT:
+            kind = found.get("format") if isinstance(found, Mapping) else type(found).__name__
+            raise SoftscopeError(
+                f"{where}: expected format {FORMAT!r}, found {kind!r}", "Run `softscope diagnose` again"
+            )
+        return decode(cls, {key: value for key, value in found.items() if key != "format"}, where)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Diagnosis":
+        """The tree that `to_json` wrote."""
+        import json
+
+        with reading("diagnosis", "JSON"):
+            return cls.from_dict(json.loads(text))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the tree as JSON, atomically."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Diagnosis":
+        """Read what `save` wrote."""
+        import json
+
+        file: Path = existing_file(path)
+        with reading(path, "JSON"):
+            return cls.from_dict(json.loads(file.read_text(encoding="utf-8")), str(path))
