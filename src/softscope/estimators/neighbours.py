@@ -11,8 +11,8 @@ from ..features import FeatureSet
 from ..head import Head
 from .base import Estimator, Info
 
-QUERY_ROWS = 256
-TRAIN_ROWS = 4096
+QUERY_ROWS = 512
+TRAIN_ROWS = 2048
 # Neighbours beyond the k-th that are measured again in float64, because float32 may have ranked them too far.
 SPARE = 8
 
