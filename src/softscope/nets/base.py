@@ -118,6 +118,13 @@ class Net(nn.Module):
         return x
 
 
+def in_memory_order(net: nn.Module) -> Any:
+    """`net` with its weights in the order of its activations, channels last where it says so."""
+    if getattr(net, "channels_last", False):
+        return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return net
+
+
 def activation_module(name: str) -> nn.Module:
     """The non-linearity called `name`."""
     if name == "relu":

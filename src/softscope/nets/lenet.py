@@ -12,6 +12,7 @@ class LeNet(Net):
     """
 
     name = "lenet"
+    channels_last = True
 
     def __init__(self, *, features: int = 16, classes: int = 10, activation: str = "relu") -> None:
         def act() -> nn.Module:

@@ -13,6 +13,7 @@ class ResNet18(Net):
     """
 
     name = "resnet18"
+    channels_last = True
 
     def __init__(self, *, classes: int = 10, channels: int = 3) -> None:
         steps: list[nn.Module] = [nn.Conv2d(channels, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]

@@ -12,7 +12,7 @@ from .._torch import nn, torch
 from ..errors import SoftscopeError
 from ..files import read_safetensors, write_safetensors
 from . import build
-from .base import Net
+from .base import Net, in_memory_order
 
 FORMAT = "softscope.model"
 
@@ -65,9 +65,10 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
         raise SoftscopeError(f"{path}: tensors don't match the network {net.name} ({odd[0]})", "Save the model again")
     weights = {name: _tensor(path, name, tensors[name], expected[name]) for name in expected}
     net.load_state_dict(weights, assign=True)
+    net.eval().requires_grad_(True)
     classes = card.get("classes")
     return SavedModel(
-        net=net.eval().requires_grad_(True),
+        net=in_memory_order(net),
         classes=None if classes is None else tuple(str(name) for name in classes),
         dataset=card.get("dataset"),
         training=card.get("training") or {},

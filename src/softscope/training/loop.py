@@ -12,10 +12,11 @@ import numpy as np
 
 from .._torch import best_device, keep_freed_memory, nn, reproducible, torch
 from ..errors import SoftscopeError
+from ..nets.base import in_memory_order
 from .augment import augmented
 from .bar import TrainingBar
 from .checkpoint import Progress, fingerprint, load_checkpoint, save_checkpoint
-from .precision import batch_loss, choose_precision, has_bfloat16, step_seconds
+from .precision import batch_loss, choose_precision, has_bfloat16, step_times
 from .scoring import as_tensors, evaluate
 from .settings import Precision, TrainSettings
 
@@ -88,7 +89,7 @@ class _Run:
         self.of = "" if folder is None else fingerprint(settings, x, y)
         self.folder = folder
         self.settings = settings
-        self.net = _placed(net, device)
+        self.net = in_memory_order(net.to(device))
         if settings.standardise:
             _standardise(net, x)
         self.x, self.y = x.to(device), y.to(device)
@@ -168,7 +169,7 @@ class _Run:
             self.settings.precision,
             self.steps,
             has_bfloat16(x.device),
-            lambda bfloat16: step_seconds(self.net, x, y, bfloat16),
+            lambda: step_times(self.net, x, y),
         )
 
     def _save(self) -> None:
@@ -198,12 +199,6 @@ def _batches(order: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
 def _seed_of(*words: int) -> int:
     """A 63-bit seed from (seed, epoch, ...), unrelated for neighbouring words."""
     return int(np.random.SeedSequence([word & (2**64 - 1) for word in words]).generate_state(1, np.uint64)[0] >> 1)
-
-
-def _placed(net: nn.Module, device: torch.device) -> nn.Module:
-    if getattr(net, "channels_last", False):
-        return net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return net.to(device)
 
 
 def _standardise(net: nn.Module, x: torch.Tensor) -> None:

@@ -4,8 +4,10 @@ import copy
 import logging
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from .._torch import nn, torch
+from ..nets.base import Net
 from .settings import Precision
 
 log = logging.getLogger(__name__)
@@ -14,6 +16,13 @@ log = logging.getLogger(__name__)
 STEPS_WORTH_MEASURING = 500
 CLEARLY_FASTER = 1.2
 TIMED_STEPS = 4
+
+
+class StepTimes(NamedTuple):
+    """Seconds a training step takes."""
+
+    float32: float
+    bfloat16: float
 
 
 def has_bfloat16(device: torch.device) -> bool:
@@ -26,39 +35,52 @@ def has_bfloat16(device: torch.device) -> bool:
     return False
 
 
-def choose_precision(wanted: Precision, steps: int, hardware: bool, seconds: Callable[[bool], float]) -> Precision:
-    """`wanted`; for "auto" bfloat16 where there is hardware for it and a step takes clearly fewer seconds.
+def choose_precision(wanted: Precision, steps: int, hardware: bool, measure: Callable[[], StepTimes]) -> Precision:
+    """`wanted`; for "auto" bfloat16 where there is hardware for it and a step is clearly faster.
 
-    `seconds(bfloat16)` measures a step; it is called only where the answer matters.
+    `measure` is called only where the answer matters.
     """
     if wanted != "auto":
         return wanted
     if not hardware or steps < STEPS_WORTH_MEASURING:
         return "float32"
-    plain, short = seconds(False), seconds(True)
-    choice: Precision = "bfloat16" if plain > CLEARLY_FASTER * short else "float32"
-    log.info("a step takes %.1f ms in float32, %.1f ms in bfloat16: %s", 1e3 * plain, 1e3 * short, choice)
+    found = measure()
+    choice: Precision = "bfloat16" if found.float32 > CLEARLY_FASTER * found.bfloat16 else "float32"
+    milliseconds = 1e3 * found.float32, 1e3 * found.bfloat16
+    log.info("a step takes %.1f ms in float32, %.1f ms in bfloat16: %s", *milliseconds, choice)
     return choice
 
 
-def step_seconds(net: nn.Module, x: torch.Tensor, y: torch.Tensor, bfloat16: bool) -> float:
-    """The shortest of a few training steps on a copy of `net`, which stays as it is."""
+def step_times(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> StepTimes:
+    """The shortest of a few steps in each precision, taken in turns on a copy of `net`, which stays as it is.
+
+    On the CPU they are seconds of this process, so that another job on the machine doesn't decide.
+    """
     twin = copy.deepcopy(net).train()
-    times = []
+    clock = time.process_time if x.device.type == "cpu" else time.perf_counter
+    times: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(1 + TIMED_STEPS):
-        start = time.perf_counter()
-        batch_loss(twin, x, y, bfloat16=bfloat16)[0].backward()  # type: ignore[no-untyped-call]
-        if x.is_cuda:
-            torch.cuda.synchronize(x.device)
-        times.append(time.perf_counter() - start)
-    return min(times[1:])
+        for bfloat16, taken in times.items():
+            start = clock()
+            batch_loss(twin, x, y, bfloat16=bfloat16)[0].backward()  # type: ignore[no-untyped-call]
+            if x.is_cuda:
+                torch.cuda.synchronize(x.device)
+            taken.append(clock() - start)
+    return StepTimes(min(times[False][1:]), min(times[True][1:]))
 
 
 def batch_loss(
     net: nn.Module, x: torch.Tensor, y: torch.Tensor, *, bfloat16: bool, label_smoothing: float = 0.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean cross-entropy of a batch and its logits, the network in bfloat16 where asked, the loss in float32."""
-    with torch.autocast(x.device.type, torch.bfloat16, enabled=bfloat16):
-        logits = net(x)
-    logits = logits.float()
+    """Mean cross-entropy of a batch and its logits; with `bfloat16` all of the network but its last layer is in it.
+
+    Logits of 8 significant bits would leave a trained network's small losses to rounding.
+    """
+    if isinstance(net, Net):
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=bfloat16):
+            z = net.forward_features(x)
+        logits = net.forward_head(z.float())
+    else:
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=bfloat16):
+            logits = net(x).float()
     return nn.functional.cross_entropy(logits, y, label_smoothing=label_smoothing), logits
