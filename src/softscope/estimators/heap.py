@@ -1,14 +1,15 @@
 """The largest entries of each row, kept while the row arrives block by block (compiled)."""
 
-from numba import njit
 from numpy.typing import NDArray
 
+from ..compiling import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel()
 def push_rows(block: NDArray, first: int, values: NDArray, indices: NDArray) -> None:
     """Push each row of `block` into the min-heap of its largest entries so far, with their places first + j.
 
-    After the first k entries one in about n/k is pushed, so this costs little more than reading the block once.
+    In random order the n-th entry gets in with probability k/n, so this costs little more than one reading.
     """
     k = values.shape[1]
     for i in range(block.shape[0]):
