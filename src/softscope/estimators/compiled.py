@@ -11,7 +11,6 @@ from ..arrays import Floats
 from ..compiling import kernel
 
 TILE = 64
-_STRIP = 32  # classes turned at a time: the strip stays in the first-level cache while the two largest are sought
 _NEGLIGIBLE = -70.0  # exp of less can't move a float64 sum that holds a 1; its 10th power is not yet denormal
 _LOG2_E = 1.4426950408889634
 # Adding it rounds a float64 to a whole number and leaves that number in the lowest bits.
@@ -73,19 +72,16 @@ def _turn(product: NDArray, bias: NDArray, tile: NDArray, first: NDArray, second
     """Logits product + bias of up to TILE rows into `tile` [K, TILE], their two largest into `first` and `second`."""
     first[:] = -np.inf
     second[:] = -np.inf
-    for start in range(0, len(tile), _STRIP):
-        stop = min(len(tile), start + _STRIP)
-        for row in range(len(product)):
-            for j in range(start, stop):
-                tile[j, row] = product[row, j]
-        for j in range(start, stop):
-            line = tile[j]
-            for row in range(TILE):
-                logit = line[row] + bias[j]
-                line[row] = logit
-                loser = logit if logit < first[row] else first[row]
-                second[row] = loser if loser > second[row] else second[row]
-                first[row] = first[row] if first[row] > logit else logit
+    for j in range(len(tile)):
+        line = tile[j]
+        for row in range(len(product)):  # apart from the next loop, which becomes vector code only without it
+            line[row] = product[row, j]
+        for row in range(TILE):
+            logit = line[row] + bias[j]
+            line[row] = logit
+            loser = logit if logit < first[row] else first[row]
+            second[row] = loser if loser > second[row] else second[row]
+            first[row] = first[row] if first[row] > logit else logit
 
 
 @kernel("contract", "nsz")
