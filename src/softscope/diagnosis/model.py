@@ -48,11 +48,21 @@ class SetSummary:
 
 
 @dataclass(frozen=True)
+class EstimatorLabel:
+    """What an estimator is called and computes. "plain-max" and "plain-entropy" are E1 and E2 in plain float32."""
+
+    symbol: str
+    formula: str
+    needs: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True)
 class Score:
     """How well one estimator tells one OOD set (or, averaged, all of them) from the test inputs; rank form, balanced.
 
-    `gain` is its AUROC minus that of U_max as networks print it (plain float32), on the same inputs, and `p_value` that
-    of "there is no gain". `plain_auroc` is that of the paper's float32 values, where these differ from the rank form.
+    `gain` is its AUROC minus that of "plain-max", the confidence as networks print it, on the same inputs, and
+    `p_value` that of "there is no gain".
     """
 
     auroc: Interval
@@ -61,7 +71,6 @@ class Score:
     missed_at_95_accepted: Interval  # share of OOD accepted where 95 % of test is: FPR at 95 % recall of test
     gain: Interval
     p_value: float
-    plain_auroc: Interval | None
 
 
 @dataclass(frozen=True)
@@ -223,6 +232,7 @@ class Diagnosis:
     """What `diagnose` found. Same inputs and settings give the same tree but for `provenance`."""
 
     classes: tuple[str, ...]
+    estimators: dict[str, EstimatorLabel]
     train: SetSummary
     test: SetSummary
     ood: dict[str, SetSummary]
