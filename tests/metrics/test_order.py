@@ -72,12 +72,6 @@ def test_without_numba_large_inputs_still_work(compiled, monkeypatch):
     np.testing.assert_array_equal(order.sort(np.array([3.0, 1.0, 2.0])), [1.0, 2.0, 3.0])
 
 
-def test_kernels_compile_where_numba_finds_no_place_for_its_cache():
-    space = {}
-    exec(compile("def double(x):\n    return 2 * x", "<nowhere>", "exec"), space)
-    assert kernels.compiled(space["double"])(21) == 42
-
-
 def test_small_inputs_import_neither_numba_nor_scipys_statistics():
     program = (
         "import sys, numpy; from softscope.metrics import auroc; auroc(numpy.zeros(9), numpy.ones(9));"

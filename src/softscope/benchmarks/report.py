@@ -4,19 +4,19 @@ A benchmark module has `run(quick: bool = False) -> Iterable[Row]`; `measure`, `
 """
 
 import json
-import os
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..errors import SoftscopeError
 from ..files import first_line
+from ..provenance import Stopwatch
 from . import NAMES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S")
 _UNITS = {"cpu": "s", "wall": "s wall", "peak_mb": "MB"}
-_PACKAGES = ("softscope", "numpy", "scipy", "scikit-learn", "numba", "torch", "pytorch-ood", "threadpoolctl")
+_PEERS = ("pytorch-ood",)
 
 
 @dataclass(frozen=True)
@@ -141,16 +141,11 @@ def available() -> tuple[str, ...]:
     return tuple(name for name in NAMES if (Path(__file__).parent / f"{name}.py").exists())
 
 
-def to_dict(rows: Mapping[str, Sequence[Row]], command: str, quick: bool) -> dict[str, Any]:
-    """Everything a reader of the numbers needs: command, date, machine, threads, versions, rows."""
-    return {
-        "command": command,
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "quick": quick,
-        "machine": _machine(),
-        "versions": _versions(),
-        "benchmarks": {name: [row.to_dict() for row in found] for name, found in rows.items()},
-    }
+def to_dict(rows: Mapping[str, Sequence[Row]], quick: bool, watch: Stopwatch) -> dict[str, Any]:
+    """The rows with all that a reader of the numbers needs: command, date, machine, threads, versions."""
+    found = watch.provenance(quick=quick)
+    found["versions"] |= {peer: metadata.version(peer) for peer in _PEERS if find_spec(peer.replace("-", "_"))}
+    return found | {"benchmarks": {name: [row.to_dict() for row in each] for name, each in rows.items()}}
 
 
 def table(name: str, rows: Sequence[Row]) -> "Table":
@@ -203,28 +198,3 @@ def _notes(rows: Sequence[Row]) -> str:
 
     lines = (f"{row.work}: {'; '.join(filter(None, (row.check, row.note)))}" for row in rows if row.check or row.note)
     return escape("\n".join(lines))
-
-
-def _machine() -> dict[str, Any]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    threads = {name: os.environ[name] for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS") if name in os.environ}
-    return {"system": platform.system(), "cpu": _cpu(), "cores": cores, "threads": threads or f"default ({cores})"}
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found

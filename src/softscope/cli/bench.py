@@ -17,8 +17,9 @@ def bench(
     from rich.console import Console
 
     from ..benchmarks import report
+    from ..provenance import Stopwatch
 
-    out, progress = Console(), Console(stderr=True)
+    out, progress, watch = Console(), Console(stderr=True), Stopwatch()
     rows = {}
     for each in report.available() if name == "all" else (name,):
         with progress.status(f"running the benchmark {each}"):
@@ -26,5 +27,4 @@ def bench(
         if not as_json:
             out.print(report.table(each, rows[each]))
     if as_json:
-        command = f"softscope bench {name}{' --quick' if quick else ''} --json"
-        typer.echo(json.dumps(report.to_dict(rows, command, quick), indent=1, allow_nan=False))
+        typer.echo(json.dumps(report.to_dict(rows, quick, watch), indent=1, allow_nan=False))

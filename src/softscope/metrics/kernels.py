@@ -1,26 +1,17 @@
 """Compiled (numba) sort and merge for large score arrays. Import only where needed: numba takes half a second."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from numba import njit
 
-F = TypeVar("F", bound=Callable[..., Any])
+from ..compiling import kernel
+
 _DIGIT = 10  # bits a pass: 2^10 counters stay in the first-level cache
 _FIRST = 30  # leading bits that are sorted by radix before insertion finishes
 _MOVES = 4  # insertion moves a score allowed before the remaining bits are sorted by radix as well
 
 
-def compiled(function: F) -> F:
-    """numba.njit, cached on disk where there is a place to write, else compiled anew in each process."""
-    try:
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        return njit(nogil=True)(function)
-
-
-@compiled
+@kernel()
 def sort(scores: Any, keys: Any, spare: Any) -> Any:
     """Ascending float64 scores without NaN, linear in their number; `keys` and `spare` (uint64) are room to work in.
 
@@ -35,7 +26,7 @@ def sort(scores: Any, keys: Any, spare: Any) -> Any:
     return _floats(keys)
 
 
-@compiled
+@kernel()
 def count(ascending: Any, queries: Any) -> Any:
     """For each ascending query how many of `ascending` are smaller, and how many smaller or equal, by one merge."""
     below = np.empty(queries.size, np.int64)
@@ -55,7 +46,7 @@ def count(ascending: Any, queries: Any) -> Any:
     return below, upto
 
 
-@compiled
+@kernel()
 def placements(low: Any, high: Any) -> Any:
     """`order.placements` by two merges of the ascending sides: first the sum, then the squares about its mean."""
     total, squares_low, squares_high = 0, 0.0, 0.0
@@ -82,7 +73,7 @@ def placements(low: Any, high: Any) -> Any:
     return total, squares_low, squares_high
 
 
-@compiled
+@kernel()
 def _fill(keys: Any, scores: Any) -> int:
     # The bits of a float, as a whole number, ascend with it once negative ones are flipped; -0.0 must equal 0.0.
     # Returns how many low bits hold all differences.
@@ -99,7 +90,7 @@ def _fill(keys: Any, scores: Any) -> int:
     return high
 
 
-@compiled
+@kernel()
 def _floats(keys: Any) -> Any:
     top = np.uint64(1 << 63)
     for row in range(keys.size):
@@ -107,7 +98,7 @@ def _floats(keys: Any) -> Any:
     return keys.view(np.float64)
 
 
-@compiled
+@kernel()
 def _radix(keys: Any, spare: Any, low: int, high: int) -> Any:
     # Least significant digit first; stable, so that each pass keeps the order of the ones before.
     mask = np.uint64((1 << _DIGIT) - 1)
@@ -125,7 +116,7 @@ def _radix(keys: Any, spare: Any, low: int, high: int) -> Any:
     return keys, spare
 
 
-@compiled
+@kernel()
 def _insertion(keys: Any, moves: int) -> bool:
     for row in range(1, keys.size):
         key = keys[row]
