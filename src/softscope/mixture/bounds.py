@@ -49,16 +49,18 @@ class Bounds:
 
     def upper(self, x: NDArray) -> NDArray[np.float32]:
         """Upper bounds [n, K] of log w_k + log N_k at each row."""
+        from .bounds_kernel import upper_bounds
+
         out = np.empty((len(x), self._classes), np.float32)
         piece = min(_PIECE, len(x))
         product, centred = np.empty((piece, len(self._matrix)), np.float32), np.empty((piece, x.shape[1]), np.float32)
-        centre, kernel = self._centre.astype(np.float32), _kernel()
+        centre = self._centre.astype(np.float32)
         for span in spans(len(x), _PIECE):
             rows = centred[: span.stop - span.start]
             np.subtract(x[span], centre, out=rows, casting="same_kind")
             norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
             found = np.matmul(rows, self._matrix.T, out=product[: len(rows)])
-            kernel(found, self._offsets, norms, self._reach, self._slack, self._constants, out[span])
+            upper_bounds(found, self._offsets, norms, self._reach, self._slack, self._constants, out[span])
         return out
 
     def _try(self, factors: list[Factor], means: Floats, constants: Floats, sample: NDArray) -> tuple[Any, Any, Any]:
@@ -83,33 +85,3 @@ class Bounds:
             left = max(1.0, float((bound > best[:, None] - KEEP_NATS).sum(axis=1).mean()))
             work[width] = _GEMM * self._classes * width + _GATHER * left * features
         return min(work, key=lambda width: work[width])
-
-
-_compiled: Any = None
-
-
-def _kernel() -> Any:
-    global _compiled
-    if _compiled is None:
-        from numba import njit
-
-        _compiled = njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})(_upper_bounds)
-    return _compiled
-
-
-def _upper_bounds(
-    found: NDArray, offsets: NDArray, norms: NDArray, reach: NDArray, slack: NDArray, constants: NDArray, out: NDArray
-) -> None:
-    """out[i, k] = constants[k] - max(0, norm(found[i, :, k] - offsets[:, k]) - rounding)^2 / 2."""
-    width, classes = offsets.shape
-    for i in range(len(out)):
-        row = out[i]
-        row[:] = np.float32(0.0)
-        for m in range(width):
-            start = m * classes
-            for k in range(classes):
-                difference = found[i, start + k] - offsets[m, k]
-                row[k] += difference * difference
-        for k in range(classes):
-            least = max(np.float32(0.0), np.sqrt(row[k]) - slack[k] * (norms[i] + reach[k]))
-            row[k] = constants[k] - np.float32(0.5) * least * least

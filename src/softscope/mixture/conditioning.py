@@ -46,7 +46,8 @@ class Factor:
         return str(self.inverse.dtype)
 
     def whiten(self, centred: NDArray) -> NDArray:
-        """L^-1 of each row of `centred` [n, H], C order and of the factor's dtype, in place."""
+        """L^-1 of each row of `centred` [n, H], which is of the factor's dtype and is overwritten."""
+        centred = np.ascontiguousarray(centred)  # its transpose is Fortran-ordered: the product is made in place
         if len(centred):
             _blas("trmm", self.inverse)(1.0, self.inverse, centred.T, lower=1, overwrite_b=1)
         return centred

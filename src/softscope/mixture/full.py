@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats
+from ..arrays import Floats, chunk_rows, spans
 from .bounds import KEEP_NATS, SAMPLE, Bounds
 from .conditioning import Conditioning, Factor, describe, factorise, kept_components
 
@@ -66,15 +66,19 @@ class FullComponents:
             self._bounds = Bounds(self.factors, self.means, self._constants, sample)
         return self._bounds
 
-    def _component(self, x: NDArray, k: int, rows: NDArray | slice = slice(None)) -> Floats:
+    def _component(self, x: NDArray, k: int, rows: NDArray | None = None) -> Floats:
+        """log w_k + log N_k of the chosen rows of x, or of all."""
         factor = self.factors[k]
-        chosen = x[rows]
-        own = not isinstance(rows, slice) and chosen.dtype == factor.inverse.dtype
-        centred = chosen if own else np.empty(chosen.shape, factor.inverse.dtype)
-        # In the rows' own type, then rounded once.
-        np.subtract(chosen, self.means[k].astype(x.dtype), out=centred, casting="same_kind")
-        white = factor.whiten(centred)
-        return self._constants[k] - 0.5 * np.einsum("ij,ij->i", white, white).astype(np.float64)
+        mean = self.means[k].astype(x.dtype)
+        out = np.empty(len(x) if rows is None else len(rows))
+        for span in spans(len(out), chunk_rows(x.shape[1])):
+            chosen = x[span] if rows is None else x[rows[span]]
+            # In the rows' own type, then rounded once.
+            white = factor.whiten((chosen - mean).astype(factor.inverse.dtype, copy=False))
+            out[span] = np.einsum("ij,ij->i", white, white)
+        out *= -0.5
+        out += self._constants[k]
+        return out
 
     def state(self) -> dict[str, NDArray]:
         """Arrays that rebuild the components."""
@@ -110,7 +114,7 @@ class FullStatistics:
     def add(self, x: NDArray, responsibilities: Floats) -> None:
         """Add rows [n, H] with their responsibilities [n, K]."""
         for k, rows in _groups(*(responsibilities > NEGLIGIBLE).T.nonzero()):
-            self._add(k, x[rows], responsibilities[rows, k])
+            self._add(k, x, rows, responsibilities[rows, k])
 
     def merge(self, other: "FullStatistics") -> None:
         """Add the statistics of other rows, taken about the same shifts."""
@@ -118,15 +122,16 @@ class FullStatistics:
         self.sums += other.sums
         self.scatters += other.scatters
 
-    def _add(self, k: int, x: NDArray, weights: Floats) -> None:
+    def _add(self, k: int, x: NDArray, rows: NDArray, weights: Floats) -> None:
         from scipy.linalg import blas
 
-        centred = x.astype(np.float64)
-        centred -= self.shifts[k]
         self.counts[k] += weights.sum()
-        self.sums[k] += weights @ centred
-        centred *= np.sqrt(weights)[:, None]
-        blas.dsyrk(1.0, centred.T, beta=1.0, c=self.scatters[k], lower=1, overwrite_c=1)
+        for span in spans(len(rows), chunk_rows(x.shape[1])):
+            centred = x[rows[span]].astype(np.float64)
+            centred -= self.shifts[k]
+            self.sums[k] += weights[span] @ centred
+            centred *= np.sqrt(weights[span])[:, None]
+            blas.dsyrk(1.0, centred.T, beta=1.0, c=self.scatters[k], lower=1, overwrite_c=1)
 
     def components(self) -> tuple[FullComponents, NDArray[np.int64]]:
         """The maximum-likelihood components with the ridge on the diagonal, and which of the K were kept."""
