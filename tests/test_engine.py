@@ -64,8 +64,11 @@ def threads(number):
 
 
 def sleep(folder, number):
-    (Path(folder) / f"started-{number}-{os.getpid()}").touch()
-    time.sleep(60)
+    try:
+        (Path(folder) / f"started-{number}-{os.getpid()}").touch()
+        time.sleep(60)
+    finally:
+        (Path(folder) / f"cleaned-{number}").touch()
 
 
 def stored(store, log, seconds, number):
@@ -241,6 +244,7 @@ def test_no_worker_outlives_an_interrupted_or_killed_parent(tasks_folder: Path, 
     assert output == ("interrupted\n" if sent == signal.SIGINT else "")
     assert wait_for(lambda: not any(alive(pid) for pid in workers_in(tmp_path)), 20)
     assert len(workers_in(tmp_path)) == 2
+    assert len(list(tmp_path.glob("cleaned-*"))) == (2 if sent == signal.SIGINT else 0)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import sys
 import threading
 import traceback
 from collections import deque
@@ -130,6 +131,7 @@ class _Worker:
 def _serve(pipe: connection.Connection, task: bytes, threads: int) -> None:
     """A worker's life: items in, results out, until the pipe closes or the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business: it ends its workers
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that the task cleans up behind it
     threading.Thread(target=_die_with_parent, daemon=True).start()
     function = pickle.loads(task)  # comes from our own parent through a pipe, never from a file
     with limited_threads(threads):
