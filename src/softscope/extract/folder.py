@@ -111,7 +111,7 @@ def _extract_split(
     words |= {"subset": images.subset} if images.subset else {}
     if options.keep_images:
         kept = folder / f"{split}-images.parquet"
-        _write_images(kept, images)
+        write_images(kept, images)
         words["images"] = kept.name
     path = folder / f"{split}.safetensors"
     features = extract_features(
@@ -172,7 +172,8 @@ def _load_for(model: OpenedModel, data: Data, split: str, size: int | None, limi
     return data.load(split, size, limit, classes)
 
 
-def _write_images(path: Path, images: ImageSet) -> None:
+def write_images(path: Path, images: ImageSet) -> None:
+    """The images as PNG in the hub's parquet layout, for a report to show."""
     raw = RawSplit(images.labels, _pngs(images.images), images.class_names, {"source": f"{images.name} {images.split}"})
     write_split(path, raw, rows=len(images))
 

@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from .saving import SavedModel as SavedModel
     from .saving import load_model as load_model
     from .saving import save_model as save_model
+    from .small import Small as Small
     from .toy import Toy as Toy
     from .vgg import VGG as VGG
 
-NETS = {"toy": "Toy", "lenet": "LeNet", "filter": "FilterNet", "vgg": "VGG", "resnet18": "ResNet18"}
+NETS = {"toy": "Toy", "small": "Small", "lenet": "LeNet", "filter": "FilterNet", "vgg": "VGG", "resnet18": "ResNet18"}
 
 _HOMES = {
     "Net": "base",
     "Normalise": "base",
     "Toy": "toy",
+    "Small": "small",
     "LeNet": "lenet",
     "FilterNet": "filter",
     "VGG": "vgg",
@@ -48,6 +50,7 @@ __all__ = [
     "Normalise",
     "ResNet18",
     "SavedModel",
+    "Small",
     "Toy",
     "build",
     "load_model",
