@@ -75,14 +75,13 @@ def placements(low: Any, high: Any) -> Any:
 
 @kernel()
 def _fill(keys: Any, scores: Any) -> int:
-    # The bits of a float, as a whole number, ascend with it once negative ones are flipped; -0.0 must equal 0.0.
+    # The bits of a float, as a whole number, ascend with it once negative ones are flipped.
     # Returns how many low bits hold all differences.
     top = np.uint64(1 << 63)
     bits = scores.view(np.int64)
     differ = np.uint64(0)
     for row in range(scores.size):
-        raw = bits[row] if scores[row] != 0.0 else np.int64(0)
-        keys[row] = np.uint64(raw) ^ (np.uint64(raw >> 63) | top)
+        keys[row] = np.uint64(bits[row]) ^ (np.uint64(bits[row] >> 63) | top)
         differ |= keys[row] ^ keys[0]
     high = 0
     while high < 64 and differ >> np.uint64(high):
