@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import SoftscopeError
+from .files import writable_folder
 
 SEED = 0
 KNOWN = 8
@@ -45,7 +45,7 @@ def write_demo(folder: Path, *, progress: bool = True) -> DemoFiles:
     from .nets import build, save_model
     from .training import TrainSettings, evaluate, train
 
-    _writable(folder)
+    writable_folder(folder)
     train_images, train_labels, test_images, test_labels, unseen = _digits()
     net = build("small", features=64, classes=KNOWN, seed=SEED)
     train(net, train_images, train_labels, TrainSettings(epochs=30, seed=SEED), progress=progress)
@@ -101,10 +101,3 @@ def _noise() -> Images:
 
 def _as_bytes(images: NDArray) -> Images:
     return np.rint(255 * images).astype(np.uint8)[..., None]
-
-
-def _writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SoftscopeError(f"{folder}: can't be made ({error.strerror})", "Choose another folder with -o") from error

@@ -176,6 +176,15 @@ def read_into(file: BinaryIO, array: NDArray, offset: int, path: str | os.PathLi
         done += count
 
 
+def writable_folder(path: str | os.PathLike[str]) -> Path:
+    """`path` as a folder that can be written to, made where it is missing: asked before long work, not after it."""
+    folder = Path(path)
+    with atomic_path(folder / ".writable"):
+        pass
+    (folder / ".writable").unlink(missing_ok=True)
+    return folder
+
+
 def existing(path: str | os.PathLike[str]) -> Path:
     """`path` if there is something there, else a SoftscopeError."""
     found = Path(path)

@@ -1,0 +1,26 @@
+"""`softscope demo`: the whole of it on data that is already here."""
+
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    out: Annotated[str, typer.Option("-o", "--out", help="Folder for the features and the report.")] = "softscope-demo",
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
+) -> None:
+    """Train a small network on scikit-learn's digits 0-7, and ask what its confidence is worth on digits 8-9,
+    photographs and noise. Nothing is downloaded; the feature files stay."""
+    from pathlib import Path
+
+    from ..demo import write_demo
+    from .diagnose import diagnose_files, show
+
+    folder = Path(out)
+    files = write_demo(folder, progress=not quiet)
+    found = diagnose_files(files.head, files.train, files.test, files.ood, files.images, folder, progress=not quiet)
+    show(found, folder, as_json=as_json)
+    if not as_json:
+        typer.echo(f"again by hand: {files.command(folder)}")
+        typer.echo(f"report: {folder / 'report.html'}")

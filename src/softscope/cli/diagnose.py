@@ -1,0 +1,146 @@
+"""`softscope diagnose`: from feature files to a verdict, a JSON diagnosis and an HTML report."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ..diagnosis import Diagnosis
+
+_COLUMNS = ("plain-max", "plain-entropy", "cool", "density")
+
+
+def diagnose(
+    head: Annotated[str, typer.Option(help="Last layer: safetensors with weight and bias.", metavar="FILE")],
+    train: Annotated[str, typer.Option(help="Training features, with labels.", metavar="FILE")],
+    test: Annotated[str, typer.Option(help="Test features, with labels if any.", metavar="FILE")],
+    ood: Annotated[list[str], typer.Option(help="Unfamiliar features (repeatable).", metavar="NAME=FILE")],
+    out: Annotated[str, typer.Option("-o", "--out", help="Folder for report.html and diagnosis.json.")],
+    images: Annotated[
+        list[str] | None,
+        typer.Option(help="Images of an --ood set, or of `test`, in the same order (repeatable).", metavar="NAME=FILE"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
+) -> None:
+    """How far can this classifier's confidence be trusted, which cause is to blame where it can't, what to do?
+
+    Features are .safetensors, .npz, .npy or .parquet (tensor or column `z`, optionally `labels`).
+    """
+    found = diagnose_files(
+        head, train, test, _named("--ood", ood), _named("--images", images or []), Path(out), seed, not quiet
+    )
+    show(found, Path(out), as_json=as_json)
+
+
+def diagnose_files(
+    head: str | Path,
+    train: str | Path,
+    test: str | Path,
+    ood: Mapping[str, str | Path],
+    images: Mapping[str, str | Path],
+    out: Path,
+    seed: int = 0,
+    progress: bool = True,
+) -> "Diagnosis":
+    """Diagnose the files and write `diagnosis.json` and `report.html` under `out`."""
+    import shlex
+    import sys
+
+    from ..diagnosis import diagnose as run
+    from ..errors import SoftscopeError
+    from ..features import FeatureSet
+    from ..files import existing_file, writable_folder
+    from ..head import Head
+    from ..reporting import report
+
+    for name, path in images.items():
+        if name not in ood and name != "test":
+            raise SoftscopeError(f"--images {name}: no such set", f"There is {', '.join(['test', *ood])}")
+        existing_file(path)
+    writable_folder(out)
+    found = run(
+        Head.load(head),
+        train=FeatureSet.open(train),
+        test=FeatureSet.open(test),
+        ood={name: FeatureSet.open(path) for name, path in ood.items()},
+        seed=seed,
+        progress=progress,
+        command=shlex.join(["softscope", *sys.argv[1:]]),
+    )
+    found.save(out / "diagnosis.json")
+    report(found, out / "report.html", images=dict(images))
+    return found
+
+
+def show(found: "Diagnosis", out: Path, *, as_json: bool) -> None:
+    """The verdict, warnings, AUROCs and causes on the terminal, or everything as JSON."""
+    if as_json:
+        typer.echo(found.to_json())
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console()
+    for line in found.self_check:
+        colour = "yellow" if line.level == "warning" else "dim"
+        console.print(f"[{colour}]{escape(line.level)}: {escape(line.what)}. {escape(line.hint)}[/]")
+    console.print(_scores(found), _causes(found), sep="\n")
+    console.print(f"[bold]{escape(found.advice.verdict)}[/]: {escape(found.advice.headline)}")
+    for sentence in found.advice.sentences:
+        console.print(f"- {escape(sentence.text)}")
+    typer.echo(f"{out / 'diagnosis.json'}\n{out / 'report.html'}")
+
+
+def _scores(found: "Diagnosis") -> object:
+    from rich.table import Table
+
+    best = found.advice.recommended
+    columns = [*_COLUMNS, *([best] if best and best not in _COLUMNS else [])]
+    table = Table(title="AUROC in %, with 95 % interval (unfamiliar inputs are positive)")
+    table.add_column("unfamiliar")
+    for name in columns:
+        table.add_column(name, justify="right")
+    for name, scores in [*found.scores.items(), ("mean", found.mean_scores)]:
+        table.add_row(_plain(name), *(_percent(scores[column].auroc) for column in columns))
+    return table
+
+
+def _causes(found: "Diagnosis") -> object:
+    from rich.table import Table
+
+    table = Table(title="What plain entropy loses, by cause, in points of AUROC")
+    table.add_column("unfamiliar")
+    for name in ("1 saturation", "2 extrapolation or ambiguity", "3 overlap", "ceiling"):
+        table.add_column(name, justify="right")
+    for name, c in [*found.causes.items(), ("mean", found.mean_causes)]:
+        table.add_row(_plain(name), *(_percent(i) for i in (c.saturation, c.extrapolation, c.overlap, c.ceiling)))
+    return table
+
+
+def _percent(interval: object) -> str:
+    value, low, high = (100 * getattr(interval, end) for end in ("value", "low", "high"))
+    return f"{value:.1f} [dim]{low:.1f} to {high:.1f}[/]"
+
+
+def _plain(name: str) -> str:
+    from rich.markup import escape
+
+    return escape(name)
+
+
+def _named(option: str, words: Sequence[str]) -> dict[str, str]:
+    from ..errors import SoftscopeError
+
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, path = word.partition("=")
+        if not (name and equals and path):
+            raise SoftscopeError(f"{option} {word}: no NAME=FILE", f"Write it as {option} svhn=svhn.safetensors")
+        if name in found:
+            raise SoftscopeError(f"{option} {name}: given twice", "Give each set a name of its own")
+        found[name] = path
+    return found
