@@ -144,3 +144,24 @@ def test_a_command_that_fails_leaves_one_line_and_no_traceback_in_a_real_shell(t
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == f"softscope: {tmp_path / 'no.npz'}: no such file or folder. Check the path\n"
+
+
+def test_ctrl_c_inside_a_command_is_one_line_and_exit_code_130(tmp_path):
+    code = """
+import signal, sys, threading
+from softscope import cli
+from softscope.cli.app import app
+
+@app.command()
+def wait():
+    import time
+    signal.raise_signal(signal.SIGINT)
+    time.sleep(30)
+
+sys.argv = ["softscope", "wait"]
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert "softscope: interrupted; nothing was left half-written" in done.stderr
+    assert "Traceback" not in done.stderr

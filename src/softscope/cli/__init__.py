@@ -2,6 +2,8 @@
 
 import sys
 
+_INTERRUPTED = "interrupted; nothing was left half-written"
+
 
 def main() -> None:
     """Entry point: run the command; what goes wrong is one line on stderr and an exit code, never a traceback."""
@@ -14,7 +16,11 @@ def main() -> None:
     except SoftscopeError as error:
         sys.exit(_complain(str(error), 2))
     except KeyboardInterrupt:
-        sys.exit(_complain("interrupted; nothing was left half-written", 130))
+        sys.exit(_complain(_INTERRUPTED, 130))
+    except SystemExit as stop:
+        if stop.code == 130:  # typer turns Ctrl-C inside a command into this
+            _complain(_INTERRUPTED, 130)
+        raise
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
