@@ -83,16 +83,6 @@ def test_a_child_that_fails_is_one_clear_line():
         report.measure_child("softscope.benchmarks.report:run", "nothing")
 
 
-def test_a_missing_peer_is_said_with_how_to_get_it(tmp_path, monkeypatch):
-    (tmp_path / "broken_peer.py").write_text("import surely_not_there\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert report.missing("numpy", "numpy") == ""
-    assert report.missing("surely_not_there.part", "surely-not-there") == (
-        "surely-not-there is not installed: pip install 'surely-not-there'"
-    )
-    assert report.missing("broken_peer", "broken-peer").startswith("broken-peer can't be imported (No module named")
-
-
 def test_the_table_shows_verdicts_notes_and_missing_peers_in_eighty_columns():
     out = io.StringIO()
     rows = [ROW, replace(ROW, work="mean", by="peak_mb", theirs=None, limit=40, note="not installed: pip install [x]")]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..errors import SoftscopeError
-from ..files import first_line
 from ..provenance import Stopwatch
 from . import NAMES
 
@@ -113,19 +112,6 @@ def measure_child(function: str, *arguments: Any) -> tuple[Cost, Any]:
         raise SoftscopeError(f"{function}: the measured process failed ({why})", "Run it by hand to see why")
     found = json.loads(child.stdout.splitlines()[-1])
     return Cost(**found["cost"]), found["value"]
-
-
-def missing(module: str, package: str) -> str:
-    """Empty if the peer imports, else the sentence for a row's note: what isn't there and how to get it."""
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == module.partition(".")[0]:
-            return f"{package} is not installed: pip install '{package}'"
-        return f"{package} can't be imported ({first_line(error)})"
-    except (ImportError, RuntimeError, OSError) as error:
-        return f"{package} can't be imported ({first_line(error)})"
-    return ""
 
 
 def run(name: str, quick: bool = False) -> list[Row]:
