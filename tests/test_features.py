@@ -110,6 +110,37 @@ def test_chunks_have_the_asked_size_cover_every_row_and_can_be_repeated(tmp_path
         assert all(chunk.dtype == np.float32 for chunk in chunks)
 
 
+@pytest.mark.parametrize("name", [name for name in WRITERS if name != "own.safetensors"])  # which refuses NaN
+@pytest.mark.parametrize("first", [0, 1, 12, 13, 40, 41, 99, 100, 101])
+def test_unchecked_chunks_begin_where_asked_and_hold_what_the_file_holds(tmp_path, name, first):
+    z = Z.copy()
+    z[43, 1], z[100, 0] = np.nan, -np.inf
+    features = FeatureSet.open(written(tmp_path, name, z))
+    for holes in (False, True):
+        chunks = list(features.unchecked_chunks(7, first=first, holes=holes))
+        assert [len(chunk) for chunk in chunks[:-1]] == [7] * (len(chunks) - 1)
+        assert np.array_equal(np.concatenate([Z[:0], *chunks]), z[first:], equal_nan=True)
+
+
+@pytest.mark.parametrize("first", [-1, ROWS + 1])
+def test_chunks_from_a_row_that_is_not_there_are_refused(first):
+    with pytest.raises(SoftscopeError, match=f"features: there is no row {first}"):
+        in_memory().unchecked_chunks(first=first)
+
+
+@every_format
+def test_the_stamp_names_every_file_and_changes_with_it(tmp_path, name):
+    path = written(tmp_path, name)
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    stamp = FeatureSet.open(path).stamp()
+    filled = [file for file in files if file.name != "part-001.parquet"]  # the empty one
+    assert [(where, size) for where, size, _ in stamp] == [(str(file), file.stat().st_size) for file in filled]
+    assert FeatureSet.open(path).stamp() == stamp
+    os.utime(files[0], ns=(1, 1))
+    assert FeatureSet.open(path).stamp() != stamp
+    assert in_memory().stamp() == []
+
+
 @every_format
 def test_rows_are_gathered_in_any_order_with_repeats_by_slice_and_by_mask(tmp_path, name):
     features = FeatureSet.open(written(tmp_path, name))

@@ -21,6 +21,7 @@ from softscope.files import (
     read_into,
     read_safetensors,
     safetensors_header,
+    safetensors_preamble,
     sha256,
     stream_safetensors,
     write_bytes,
@@ -202,6 +203,9 @@ def test_streamed_tensors_are_what_the_library_reads_and_are_aligned(tmp_path):
     assert read_safetensors(tmp_path / "x")[1] == {"layer": "fc — 1"}
     entries, _ = safetensors_header(tmp_path / "x")
     assert all(entry.start % entry.numpy_dtype(name).itemsize == 0 for name, entry in entries.items())
+    preamble = safetensors_preamble({name: found[:2] for name, found in blocks.items()}, {"layer": "fc — 1"})
+    assert (tmp_path / "x").read_bytes().startswith(preamble)
+    assert min(entry.start for entry in entries.values()) == len(preamble)
 
 
 def test_bfloat16_is_refused_with_the_tensor_named(tmp_path):

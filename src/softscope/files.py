@@ -83,22 +83,30 @@ def stream_safetensors(
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write tensors that never are in memory whole: each is a dtype, a shape and its consecutive blocks. Atomic."""
+    order = _aligned({name: dtype for name, (dtype, _, _) in tensors.items()})
+    preamble = safetensors_preamble({name: (dtype, shape) for name, (dtype, shape, _) in tensors.items()}, metadata)
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        file.write(preamble)
+        for name in order:
+            for block in tensors[name][2]:
+                file.write(np.ascontiguousarray(block, dtype=tensors[name][0]).data)
+
+
+def safetensors_preamble(
+    tensors: Mapping[str, tuple[np.dtype, tuple[int, ...]]], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """The bytes before the tensors in the file that `stream_safetensors` writes: the same for the same contents."""
     names = {np.dtype(numpy_name): name for name, numpy_name in _DTYPES.items()}
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
-    order = sorted(tensors, key=lambda name: (-tensors[name][0].itemsize, name))  # keeps every tensor aligned
     begin = 0
-    for name in order:
-        dtype, shape, _ = tensors[name]
+    for name in _aligned({name: dtype for name, (dtype, _) in tensors.items()}):
+        dtype, shape = tensors[name]
         end = begin + dtype.itemsize * prod(shape)
         header[name] = {"dtype": names[dtype], "shape": list(shape), "data_offsets": [begin, end]}
         begin = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with atomic_path(path) as temporary, open(temporary, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for name in order:
-            for block in tensors[name][2]:
-                file.write(np.ascontiguousarray(block, dtype=tensors[name][0]).data)
+    return len(text).to_bytes(8, "little") + text
 
 
 @dataclass(frozen=True)
@@ -234,6 +242,11 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _aligned(dtypes: Mapping[str, np.dtype]) -> list[str]:
+    """The order in a file that keeps every tensor aligned: the widest items first."""
+    return sorted(dtypes, key=lambda name: (-dtypes[name].itemsize, name))
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -63,11 +63,20 @@ class FeatureSet:
             yield block
             start += len(block)
 
-    def unchecked_chunks(self, rows: int | None = None) -> Iterator[NDArray]:
-        """`chunks` without looking at the values, for a caller that finds NaN and inf in what it makes of them."""
+    def unchecked_chunks(self, rows: int | None = None, *, first: int = 0, holes: bool = False) -> Iterator[NDArray]:
+        """`chunks` from row `first` on without looking at the values, for a caller that finds NaN and inf itself.
+
+        With `holes` rows that a file lacks (null) or has too short or long are NaN as well, instead of an error.
+        """
         if rows is not None and rows < 1:
             raise SoftscopeError(f"{self.name}: chunks of {rows} rows", "Ask for at least 1 row a chunk")
-        return self._source.blocks(rows or chunk_rows(self.n_features))
+        if not 0 <= first <= len(self):
+            raise SoftscopeError(f"{self.name}: there is no row {first}", f"Give a number in 0..{len(self)}")
+        return self._source.blocks(rows or chunk_rows(self.n_features), first, holes=holes)
+
+    def stamp(self) -> list[tuple[str, int, int]]:
+        """Path, size and time of change of every file the rows come from, as they were when opened; [] in memory."""
+        return [(str(file.path.absolute()), file.size, file.modified) for file in self._source.files]
 
     def rows(self, indices: Any) -> NDArray:
         """The rows `indices`, in that order: a slice, whole numbers in 0..N-1, or a mask of N booleans."""

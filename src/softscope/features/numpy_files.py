@@ -33,11 +33,11 @@ class StreamedSource(Source):
     """Rows of a compressed npz member, decompressed from the start on each pass."""
 
     def __init__(self, file: UnchangedFile, member: str, name: str, header: _Header) -> None:
-        self.file, self.member, self.name, self.header = file, member, name, header
+        self.file, self.files, self.member, self.name, self.header = file, (file,), member, name, header
         self.shape = (header.shape[0], header.shape[1])
         self.dtype = np.promote_types(header.dtype, np.float32)
 
-    def blocks(self, size: int) -> Iterator[NDArray]:
+    def blocks(self, size: int, first: int = 0, *, holes: bool = False) -> Iterator[NDArray]:
         with (
             self.file.open() as file,
             reading(self.file.path, "npz"),
@@ -45,7 +45,9 @@ class StreamedSource(Source):
             archive.open(self.member) as stream,
         ):
             stream.read(self.header.length)
-            for span in spans(self.shape[0], size):
+            for span in spans(first, chunk_rows(self.shape[1])):
+                _read(stream, (span.stop - span.start, self.shape[1]), self.header.dtype)
+            for span in spans(self.shape[0] - first, size):
                 shape = (span.stop - span.start, self.shape[1])
                 yield _read(stream, shape, self.header.dtype).astype(self.dtype, copy=False)
 

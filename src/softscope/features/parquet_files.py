@@ -64,14 +64,14 @@ class _Part:
             if found != expected:
                 raise ValueError(f"{found} rows, expected {expected}")
 
-    def features(self, size: int, groups: list[int]) -> Iterator[NDArray]:
-        """The features of the row groups `groups`, at most `size` rows at a time."""
+    def features(self, size: int, groups: list[int], *, holes: bool = False) -> Iterator[NDArray]:
+        """The features of the row groups `groups`, at most `size` rows at a time; `holes` as in `Source.blocks`."""
         row = sum(self.groups[: groups[0]]) if groups else 0
         for batch in self.batches(self.layout.columns, size, groups):
             if self.layout.lists:
-                yield _from_lists(batch.column(0), self.layout, f"{self.file.path}: z", row)
+                yield _from_lists(batch.column(0), self.layout, f"{self.file.path}: z", row, holes=holes)
             else:
-                yield _from_columns(batch, self.layout, self.file.path, row)
+                yield _from_columns(batch, self.layout, self.file.path, row, holes=holes)
             row += batch.num_rows
 
     def labels(self) -> NDArray[np.int64]:
@@ -93,13 +93,28 @@ class ParquetSource(Source):
         layout = parts[0].layout
         self.shape = (sum(part.rows for part in parts), layout.width)
         self.dtype = layout.dtype
+        self.files = tuple(part.file for part in parts)
 
-    def blocks(self, size: int) -> Iterator[NDArray]:
-        pieces = (piece for part in self.parts for piece in part.features(size, list(range(len(part.groups)))))
-        return regroup(pieces, size)
+    def blocks(self, size: int, first: int = 0, *, holes: bool = False) -> Iterator[NDArray]:
+        return regroup(self._pieces(size, first, holes=holes), size)
 
     def gather(self, indices: NDArray[np.int64]) -> NDArray:
         return gather_from(self._around(np.unique(indices)), indices, self.shape[1], self.dtype)
+
+    def _pieces(self, size: int, first: int, *, holes: bool) -> Iterator[NDArray]:
+        """The rows from `first` on in pieces of at most `size`, read from the row group that holds it."""
+        skip = first
+        for part in self.parts:
+            if skip >= part.rows:
+                skip -= part.rows
+                continue
+            ends = np.cumsum(part.groups)
+            group = int(np.searchsorted(ends, skip, side="right"))
+            skip -= int(ends[group]) - part.groups[group]
+            for piece in part.features(size, list(range(group, len(part.groups))), holes=holes):
+                if skip < len(piece):
+                    yield piece[skip:]
+                skip = max(0, skip - len(piece))
 
     def _around(self, wanted: NDArray[np.int64]) -> Iterator[tuple[int, NDArray]]:
         """The blocks of every row group that holds a wanted row, each with the number of its first row."""
@@ -224,7 +239,15 @@ def _list_width(parquet: "pq.ParquetFile", kind: "pa.DataType", name: str) -> in
     return 0
 
 
-def _from_lists(column: "pa.Array", layout: _Layout, name: str, row: int) -> NDArray:
+def _from_lists(column: "pa.Array", layout: _Layout, name: str, row: int, *, holes: bool) -> NDArray:
+    if holes:
+        import pyarrow as pa
+
+        block = np.full((len(column), layout.width), np.nan, layout.dtype)
+        whole = column.value_lengths().to_numpy(zero_copy_only=False) == layout.width
+        values = column.filter(pa.array(whole)).flatten()
+        block[whole] = values.to_numpy(zero_copy_only=False).reshape(-1, layout.width)
+        return block
     _check_nulls(column, name, row)
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
     odd = np.flatnonzero(lengths != layout.width)
@@ -240,12 +263,13 @@ def _from_lists(column: "pa.Array", layout: _Layout, name: str, row: int) -> NDA
     return np.asarray(values.to_numpy(), layout.dtype).reshape(len(column), layout.width)
 
 
-def _from_columns(batch: "pa.RecordBatch", layout: _Layout, path: Path, row: int) -> NDArray:
+def _from_columns(batch: "pa.RecordBatch", layout: _Layout, path: Path, row: int, *, holes: bool) -> NDArray:
     block = np.empty((batch.num_rows, layout.width), layout.dtype)
     for number, name in enumerate(layout.columns):
         column = batch.column(number)
-        _check_nulls(column, f"{path}: column '{name}'", row)
-        block[:, number] = column.to_numpy()
+        if not holes:
+            _check_nulls(column, f"{path}: column '{name}'", row)
+        block[:, number] = column.to_numpy(zero_copy_only=False)
     return block
 
 

@@ -29,9 +29,14 @@ class Source(ABC):
     shape: tuple[int, int]
     dtype: np.dtype
 
+    files: tuple["UnchangedFile", ...] = ()
+
     @abstractmethod
-    def blocks(self, size: int) -> Iterator[NDArray]:
-        """All rows in order, `size` at a time (the last block may be shorter)."""
+    def blocks(self, size: int, first: int = 0, *, holes: bool = False) -> Iterator[NDArray]:
+        """The rows from `first` on in order, `size` at a time (the last block may be shorter).
+
+        With `holes` a row that is missing or too short or long is NaN; else it is an error.
+        """
 
     @abstractmethod
     def gather(self, indices: NDArray[np.int64]) -> NDArray:
@@ -53,9 +58,9 @@ class ArraySource(Source):
         self.array, self.name, self.dtype = array, name, array.dtype
         self.shape = (int(array.shape[0]), int(array.shape[1]))
 
-    def blocks(self, size: int) -> Iterator[NDArray]:
-        for span in spans(len(self.array), size):
-            yield self.array[span]
+    def blocks(self, size: int, first: int = 0, *, holes: bool = False) -> Iterator[NDArray]:
+        for span in spans(len(self.array) - first, size):
+            yield self.array[first:][span]
 
     def gather(self, indices: NDArray[np.int64]) -> NDArray:
         return self.array[indices]
@@ -99,15 +104,15 @@ class RawSource(Source):
     def __init__(
         self, file: UnchangedFile, name: str, shape: tuple[int, ...], dtype: np.dtype, offset: int, *, by_column: bool
     ) -> None:
-        self.file, self.name, self.stored, self.offset = file, name, dtype, offset
+        self.file, self.files, self.name, self.stored, self.offset = file, (file,), name, dtype, offset
         self.shape = (shape[0], shape[1])
         self.by_column = by_column
         self.dtype = np.promote_types(dtype, np.float32)
 
-    def blocks(self, size: int) -> Iterator[NDArray]:
+    def blocks(self, size: int, first: int = 0, *, holes: bool = False) -> Iterator[NDArray]:
         with self.file.open() as file:
-            for span in spans(self.shape[0], size):
-                yield self._read(file, span.start, span.stop)
+            for span in spans(self.shape[0] - first, size):
+                yield self._read(file, first + span.start, first + span.stop)
 
     def gather(self, indices: NDArray[np.int64]) -> NDArray:
         out = np.empty((len(indices), self.shape[1]), self.dtype)
