@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats
 from ..estimators.softmax import entropy
+from ..geometry.plane import Plane
 from ..head import Head
 from .style import CONFIDENCE_MAP, INK, OOD, PAGE, class_look, new_figure, style
 
@@ -17,32 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _GRID = 220
-
-
-@dataclass(frozen=True)
-class Plane:
-    """The plane origin + a u + b v, with u and v orthonormal."""
-
-    origin: Floats
-    axes: Floats  # [2, H]
-
-    @classmethod
-    def principal(cls, *features: NDArray) -> "Plane":
-        """First two principal components of all `features` together; the largest entry of each is positive."""
-        z = np.concatenate([block.astype(np.float64) for block in features])
-        origin = z.mean(axis=0)
-        axes = np.linalg.svd(z - origin, full_matrices=False)[2][:2]
-        signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])
-        return cls(origin, axes * np.where(signs == 0, 1.0, signs)[:, None])
-
-    def project(self, z: NDArray) -> Floats:
-        """Coordinates (a, b) of each row's nearest point in the plane."""
-        coordinates: Floats = (z.astype(np.float64) - self.origin) @ self.axes.T
-        return coordinates
-
-    def lift(self, coordinates: Floats) -> Floats:
-        """The points of the feature space at these coordinates."""
-        return self.origin + coordinates @ self.axes
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,36 @@
+"""`Plane`: a two-dimensional plane through the final layer, to look at it (X1)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The plane origin + a u + b v, with u and v orthonormal (v = 0 where features have a single column)."""
+
+    origin: Floats
+    axes: Floats  # [2, H]
+
+    @classmethod
+    def principal(cls, *features: NDArray) -> "Plane":
+        """First two principal components of all `features` together; the largest entry of each is positive."""
+        z = np.concatenate([block.astype(np.float64) for block in features])
+        origin = z.mean(axis=0)
+        axes = np.zeros((2, z.shape[1]))
+        found = np.linalg.svd(z - origin, full_matrices=False)[2][:2]
+        signs = np.sign(found[np.arange(len(found)), np.abs(found).argmax(axis=1)])
+        axes[: len(found)] = found * np.where(signs == 0, 1.0, signs)[:, None]
+        return cls(origin, axes)
+
+    def project(self, z: NDArray) -> Floats:
+        """Coordinates (a, b) of each row's nearest point in the plane."""
+        coordinates: Floats = (z.astype(np.float64) - self.origin) @ self.axes.T
+        return coordinates
+
+    def lift(self, coordinates: Floats) -> Floats:
+        """The points of the feature space at these coordinates."""
+        return self.origin + coordinates @ self.axes
