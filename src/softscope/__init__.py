@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .diagnosis import Diagnosis as Diagnosis
+    from .diagnosis import diagnose as diagnose
     from .errors import SoftscopeError as SoftscopeError
     from .estimators import Density as Density
     from .features import FeatureSet as FeatureSet
+    from .guard import Guard as Guard
     from .head import Head as Head
     from .metrics import Interval as Interval
 
@@ -22,9 +25,12 @@ _HOMES = {
     "FeatureSet": "features",
     "Density": "estimators",
     "Interval": "metrics",
+    "Guard": "guard",
+    "diagnose": "diagnosis",
+    "Diagnosis": "diagnosis",
 }
 
-__all__ = ["Density", "FeatureSet", "Head", "Interval", "SoftscopeError", "__version__"]
+__all__ = ["Density", "Diagnosis", "FeatureSet", "Guard", "Head", "Interval", "SoftscopeError", "__version__", "diagnose"]
 
 
 def __getattr__(name: str) -> object:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ..canonical import plain
 from ..errors import SoftscopeError
-from ..files import existing_file, reading, write_json
+from ..files import existing_file, reading, write_bytes
 from ..metrics import Interval
 from .decoding import decode
 
@@ -288,7 +288,7 @@ class Diagnosis:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tree as JSON, atomically."""
-        write_json(path, self.to_dict())
+        write_bytes(path, self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Diagnosis":

@@ -1,0 +1,133 @@
+"""Classifiers that learn to tell test from OOD rows, from features and scores: the candidates for the ceiling."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats
+from ..metrics import auroc
+
+COLUMNS = 512
+QUADRATIC_COLUMNS = 48
+BOOSTING_COLUMNS = 24
+INNER_SHARE = 0.7
+# Principal components with less than this share of the largest variance are rounding.
+_VARIANCE_TOLERANCE = 1e-10
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the learners see of some rows: whitened principal components, and scores raw and as normal ranks."""
+
+    white: Floats
+    ranks: Floats
+    raw: Floats
+
+    def rows(self, chosen: NDArray) -> "Table":
+        """Some of its rows."""
+        return Table(self.white[chosen], self.ranks[chosen], self.raw[chosen])
+
+    def columns(self, components: int) -> Floats:
+        """The first principal components beside the ranks."""
+        return np.hstack([self.white[:, :components], self.ranks])
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """From features and scores to a `Table`, learned without knowing which rows are OOD."""
+
+    origin: Floats
+    matrix: Floats  # [H, P], whitens
+    ascending: Floats  # each score's values, sorted, [N, S]
+
+    @classmethod
+    def of(cls, z: NDArray, raw: Floats) -> "Reduction":
+        """Principal components of `z`, at most COLUMNS, and the ranks of the scores `raw` [N, S]."""
+        wide = z.astype(np.float64)
+        origin = wide.mean(axis=0)
+        values, vectors = np.linalg.eigh(np.cov(wide, rowvar=False, ddof=0).reshape(len(origin), len(origin)))
+        kept = np.flatnonzero(values > _VARIANCE_TOLERANCE * values[-1])[::-1][:COLUMNS]
+        return cls(origin, vectors[:, kept] / np.sqrt(values[kept]), np.sort(raw, axis=0))
+
+    def __call__(self, z: NDArray, raw: Floats) -> Table:
+        """The table of some rows, seen or not."""
+        from scipy.special import ndtri
+
+        size = len(self.ascending)
+        places = np.empty_like(raw)
+        for column, ascending in enumerate(self.ascending.T):
+            left, right = (np.searchsorted(ascending, raw[:, column], side) for side in ("left", "right"))
+            places[:, column] = left + right
+        return Table((z - self.origin) @ self.matrix, ndtri((places + 1.0) / (2.0 * size + 2.0)), raw)
+
+
+Scorer = Callable[[Table], Floats]
+
+
+def linear(table: Table, is_ood: Mask, seed: int) -> Scorer:
+    """Logistic regression on all columns."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=0.05, max_iter=200, tol=1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # stopped early is good enough for a candidate that is judged on other rows
+        model.fit(table.columns(COLUMNS), is_ood)
+    return lambda other: np.asarray(model.decision_function(other.columns(COLUMNS)))
+
+
+def quadratic(table: Table, is_ood: Mask, seed: int) -> Scorer:
+    """Log ratio of two Gaussians, each covariance drawn a little towards the common one."""
+    from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+
+    model = QuadraticDiscriminantAnalysis(reg_param=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # correlated scores make it say that columns are collinear
+        model.fit(table.columns(QUADRATIC_COLUMNS), is_ood)
+    return lambda other: np.asarray(model.decision_function(other.columns(QUADRATIC_COLUMNS)))
+
+
+def boosting(table: Table, is_ood: Mask, seed: int) -> Scorer:
+    """Gradient-boosted trees."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(
+        max_iter=80, max_leaf_nodes=15, l2_regularization=1.0, early_stopping=False, random_state=seed
+    )
+    model.fit(table.columns(BOOSTING_COLUMNS), is_ood)
+    return lambda other: np.asarray(model.decision_function(other.columns(BOOSTING_COLUMNS)))
+
+
+def best_score(table: Table, is_ood: Mask, seed: int) -> Scorer:
+    """The estimator with the largest AUROC, as it is."""
+    best = int(np.argmax([auroc(column[~is_ood], column[is_ood]).value for column in table.raw.T]))
+    return lambda other: other.raw[:, best]
+
+
+LEARNERS: dict[str, Callable[[Table, Mask, int], Scorer]] = {
+    "linear": linear,
+    "quadratic": quadratic,
+    "boosting": boosting,
+    "best estimator": best_score,
+}
+
+
+def best_learner(
+    table: Table, is_ood: Mask, rng: np.random.Generator, seed: int
+) -> tuple[Scorer, str, dict[str, float]]:
+    """The learner that does best on an inner split, fitted to all rows, its name, and each one's AUROC there."""
+    fitting = np.zeros(len(is_ood), bool)
+    for side in (np.flatnonzero(~is_ood), np.flatnonzero(is_ood)):
+        fitting[rng.permutation(side)[: max(1, round(INNER_SHARE * len(side)))]] = True
+    if not (is_ood[~fitting].any() and (~is_ood[~fitting]).any()):  # a handful of rows: nothing to judge a choice by
+        return best_score(table, is_ood, seed), "best estimator", dict.fromkeys(LEARNERS, 0.5)
+    found = {}
+    for name, learn in LEARNERS.items():
+        scores = learn(table.rows(fitting), is_ood[fitting], seed)(table.rows(~fitting))
+        found[name] = auroc(scores[~is_ood[~fitting]], scores[is_ood[~fitting]]).value
+    name = max(found, key=lambda name: found[name])
+    return LEARNERS[name](table, is_ood, seed), name, found

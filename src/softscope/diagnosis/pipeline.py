@@ -1,0 +1,170 @@
+"""`diagnose`: the modules of this room in their order. It computes nothing itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import SoftscopeError
+from ..estimators import Estimator
+from ..features import FeatureSet
+from ..head import Head
+from ..mixture.class_moments import ClassMoments
+from ..provenance import Stopwatch
+from .advice import Facts, advise
+from .distributions import curves, histogram, other_cosines, threshold_table, uncertainties
+from .inputs import FALSE_ALARMS, inputs_of, mistakes_of
+from .layer_map import map_layer
+from .measuring import Measured, measure
+from .model import Diagnosis, Finding
+from .scores import DEFAULT, REQUIRED, chosen_estimators, labels_of, score_set
+from .selfcheck import check_inputs, self_check
+from .sets import Observed, at_hand, observe
+from .structure import find_structure, moments_of
+
+BOOTSTRAPS = 500
+
+#: Called with what is being done now and the share of the work that is done.
+Progress = Callable[[str, float], None]
+
+
+def diagnose(
+    head: Head,
+    train: FeatureSet,
+    test: FeatureSet,
+    ood: Mapping[str, FeatureSet],
+    *,
+    seed: int = 0,
+    bootstraps: int = BOOTSTRAPS,
+    estimators: Sequence[str | Estimator] = DEFAULT,
+    progress: Progress | None = None,
+) -> Diagnosis:
+    """Whether the head's softmax confidence tells `ood` from `test` inputs, and where it doesn't, why.
+
+    `train` needs labels; with labels `test` tells more. `estimators` are names, or instances in place of the defaults
+    of their name; U_max, U_entropy, U_cool and U_density are always among them. The same arguments give the same
+    diagnosis but for `provenance`.
+    """
+    watch = Stopwatch()
+    if bootstraps < 20 or seed < 0:
+        raise SoftscopeError(
+            f"bootstraps {bootstraps}, seed {seed}", "Give at least 20 bootstraps and a seed of 0 or more"
+        )
+    sets = {"train": train, "test": test, **ood}
+    given = {name: _as_features(features, name) for name, features in sets.items()}
+    others = {name: given[name] for name in ood}
+    check_inputs(head, given["train"], given["test"], others)
+    chosen = chosen_estimators(estimators)
+    steps = _Steps(progress, len(given) + len(chosen) + 2 * len(others) + 4)
+    checked = _check(head, given, steps)
+    for name, item in chosen.items():
+        steps(f"fitting {name}")
+        item.fit(head, checked.seen["train"].features)
+    scored = {}
+    for name in ("test", *others):
+        steps(f"scoring {name}")
+        scored[name] = score_set(head, checked.seen[name], chosen)
+    measured = measure(scored.pop("test"), scored, seed, bootstraps, steps)
+    settings = {
+        "seed": seed,
+        "bootstraps": bootstraps,
+        "false_alarms": FALSE_ALARMS,
+        "estimators": {name: repr(item) for name, item in chosen.items()},
+    }
+    found = _assemble(head, checked, chosen, measured, settings, steps)
+    steps("done")
+    return replace(found, provenance=watch.provenance(seed=seed))
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """All sets as the head sees them, the moments of training, and what the self-check found."""
+
+    seen: dict[str, Observed]
+    moments: ClassMoments
+    findings: tuple[Finding, ...]
+
+    @property
+    def ood(self) -> dict[str, Observed]:
+        return {name: found for name, found in self.seen.items() if name not in ("train", "test")}
+
+
+class _Steps:
+    """Tells `progress` what comes next and how much is done."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._begun = progress, total, 0
+
+    def __call__(self, what: str) -> None:
+        if self._progress is not None:
+            self._progress(what, min(1.0, self._begun / self._total))
+        self._begun += 1
+
+
+def _as_features(features: Any, name: str) -> FeatureSet:
+    return features if isinstance(features, FeatureSet) else FeatureSet(features, name=name)
+
+
+def _check(head: Head, given: Mapping[str, FeatureSet], steps: _Steps) -> _Checked:
+    seen = {}
+    for name, features in given.items():
+        steps(f"reading {name}")
+        seen[name] = observe(head, at_hand(features), labelled=name in ("train", "test"))
+    moments = moments_of(seen["train"], head.n_classes)
+    ood = {name: found for name, found in seen.items() if name not in ("train", "test")}
+    return _Checked(seen, moments, self_check(head, seen["train"], seen["test"], ood, moments))
+
+
+def _assemble(
+    head: Head,
+    checked: _Checked,
+    chosen: Mapping[str, Estimator],
+    measured: Measured,
+    settings: dict[str, Any],
+    steps: _Steps,
+) -> Diagnosis:
+    seen, test, ood = checked.seen, measured.test, measured.ood
+    labels, seed = labels_of(chosen), int(settings["seed"])
+    test_summary = seen["test"].summary("test", "test")
+    summaries = {name: found.summary(name, "ood") for name, found in checked.ood.items()}
+    facts = Facts(
+        labels, test_summary, summaries, measured.scores, measured.mean_scores, measured.causes, measured.mean_causes,
+        measured.mistakes,
+    )  # fmt: skip
+    advice = advise(facts)
+    shown = list(dict.fromkeys([*REQUIRED, advice.recommended or "max"]))
+    steps("structure")
+    structure = find_structure(head, seen["train"], checked.moments, chosen["density"], seed)
+    steps("pictures")
+    return Diagnosis(
+        classes=tuple(head.class_name(number) for number in range(head.n_classes)),
+        estimators=labels,
+        train=seen["train"].summary("train", "train"),
+        test=test_summary,
+        ood=summaries,
+        scores=measured.scores,
+        mean_scores=measured.mean_scores,
+        causes=measured.causes,
+        mean_causes=measured.mean_causes,
+        ambiguity_missing=measured.ambiguity_missing,
+        ceilings=measured.ceilings,
+        mistakes=measured.mistakes,
+        inputs={
+            name: inputs_of(test, scored, measured.ceiling_scores[name], head.n_classes, shown)
+            for name, scored in ood.items()
+        },
+        test_mistakes=mistakes_of(test, shown),
+        strength=histogram({name: found.norms for name, found in seen.items()}),
+        familiarity=histogram({name: found.familiarity for name, found in seen.items()}),
+        other_cosines=other_cosines(seen),
+        uncertainty=uncertainties(test, ood),
+        curves={
+            name: curves(test, scored, *measured.rows[name], ("plain-max", *shown)) for name, scored in ood.items()
+        },
+        thresholds={name: threshold_table(name, test, ood) for name in shown},
+        map=map_layer(head, {name: found.features for name, found in seen.items()}, seed),
+        structure=structure,
+        self_check=checked.findings,
+        advice=advice,
+        settings=settings,
+        provenance={},
+    )

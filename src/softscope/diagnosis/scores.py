@@ -1,0 +1,113 @@
+"""Every estimator on every set, and how well each tells OOD from test inputs, on balanced rows as in the paper (X9)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..arrays import Floats
+from ..estimators import Estimator, estimator
+from ..estimators.fused import scores
+from ..estimators.softmax import LogitEstimator
+from ..head import Head
+from ..metrics import auroc, auroc_difference, average_precision, fpr_at_recall
+from .model import EstimatorLabel, Score
+from .resampling import Rows, bootstrap_interval, independent_mean, mean_of, widened
+from .sets import Observed
+
+#: The four that the causes are defined by, always scored.
+REQUIRED = ("max", "entropy", "cool", "density")
+DEFAULT = (
+    *REQUIRED, "mental", "norm", "familiarity", "margin", "max-logit", "energy",
+    "mahalanobis", "relative-mahalanobis", "knn", "vim", "gen",
+)  # fmt: skip
+#: Name of a plain float32 score -> the estimator whose `plain` it is.
+PLAIN = {"plain-max": "max", "plain-entropy": "entropy"}
+#: Training rows for estimators that keep them: all of a large set would gain little and cost minutes.
+KEPT_ROWS = 15_000
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One set, and every estimator's score of each of its rows."""
+
+    seen: Observed
+    values: dict[str, Floats]
+
+    def __len__(self) -> int:
+        return len(self.seen)
+
+
+def chosen_estimators(wanted: Sequence[str | Estimator]) -> dict[str, Estimator]:
+    """Unfitted estimators by name, the required ones first; an instance in `wanted` takes the place of the default."""
+    given = {item.info.name: item for item in wanted if not isinstance(item, str)}
+    names = dict.fromkeys([*REQUIRED, *(item if isinstance(item, str) else item.info.name for item in wanted)])
+    kept = {name: {"max_rows": KEPT_ROWS} for name in ("knn", "kde")}
+    return {name: given.get(name) or estimator(name, **kept.get(name, {})) for name in names}
+
+
+def labels_of(estimators: Mapping[str, Estimator]) -> dict[str, EstimatorLabel]:
+    """What the report says of each, the plain ones first."""
+    infos = {name: item.info for name, item in estimators.items()}
+    plain = {name: replace(infos[of], symbol=f"{infos[of].symbol} in float32") for name, of in PLAIN.items()}
+    return {
+        name: EstimatorLabel(info.symbol, info.formula, info.needs, info.source)
+        for name, info in {**plain, **infos}.items()
+    }
+
+
+def score_set(head: Head, seen: Observed, estimators: Mapping[str, Estimator]) -> Scored:
+    """Scores of all fitted `estimators` and of the plain ones, chunk by chunk."""
+    printed = scores(head, seen.features, tuple(PLAIN.values()), plain=True)
+    values = {name: printed[of].astype(np.float64) for name, of in PLAIN.items()}
+    of_logits = tuple(name for name, item in estimators.items() if isinstance(item, LogitEstimator))
+    values |= scores(head, seen.features, of_logits, temperature=estimators["cool"].params()["temperature"])
+    for name in estimators:
+        if name not in values:
+            values[name] = estimators[name].uncertainty(seen.features)
+    return Scored(seen, values)
+
+
+def set_scores(test: Scored, ood: Scored, low: Rows, high: Rows) -> dict[str, Score]:
+    """Each estimator on the balanced rows `low` of test and `high` of one OOD set."""
+    shown = test.values["plain-max"][low], ood.values["plain-max"][high]
+    out = {}
+    for name, values in test.values.items():
+        sides = values[low], ood.values[name][high]
+        compared = auroc_difference(*sides, *shown)
+        out[name] = Score(
+            auroc=auroc(*sides),
+            average_precision=average_precision(*sides),
+            false_alarms_at_95_caught=fpr_at_recall(*sides, positive="unfamiliar"),
+            missed_at_95_accepted=fpr_at_recall(*sides, positive="familiar"),
+            gain=compared.difference,
+            p_value=compared.p_value,
+        )
+    return out
+
+
+def mean_scores(by_set: Mapping[str, Mapping[str, Score]], draws: Mapping[tuple[str, str], Floats]) -> dict[str, Score]:
+    """Averages over the OOD sets. They share the test inputs, so that the AUROCs' intervals are the bootstrap's.
+
+    Those of average precision and of the rates hold for whatever correlation between the sets.
+    """
+    names = next(iter(by_set.values()))
+    averaged = {name: np.mean([draws[ood, name] for ood in by_set], axis=0) for name in names}
+    return {name: _mean_score([scores[name] for scores in by_set.values()], averaged, name) for name in names}
+
+
+def _mean_score(found: Sequence[Score], draws: Mapping[str, Floats], name: str) -> Score:
+    value, gain = (float(np.mean([getattr(score, what).value for score in found])) for what in ("auroc", "gain"))
+    spread = draws[name] - draws["plain-max"]
+    error = float(np.nanstd(spread))
+    if len(found) == 1:
+        return found[0]
+    return Score(
+        auroc=widened(bootstrap_interval(value, draws[name]), independent_mean([score.auroc for score in found])),
+        average_precision=mean_of(score.average_precision for score in found),
+        false_alarms_at_95_caught=mean_of(score.false_alarms_at_95_caught for score in found),
+        missed_at_95_accepted=mean_of(score.missed_at_95_accepted for score in found),
+        gain=bootstrap_interval(gain, spread),
+        p_value=math.erfc(abs(gain) / error / math.sqrt(2)) if error > 0 else float(gain == 0),
+    )

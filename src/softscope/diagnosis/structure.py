@@ -1,0 +1,163 @@
+"""The decision boundary structure beside the optimal one (X3, T12) and beside heads that were never trained."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats
+from ..estimators import Estimator
+from ..estimators.base import each_chunk
+from ..estimators.reference import class_moments
+from ..features import FeatureSet
+from ..geometry.sizes import region_sizes
+from ..geometry.structures import StructureReport, structure_report
+from ..head import Head
+from ..metrics import Interval
+from ..mixture.class_moments import RANK_TOLERANCE, ClassMoments
+from .model import Histogram, Structure, StructureFigure
+from .sets import COSINE_EDGES, Observed
+
+ROOM_SAMPLES = 20_000
+# Heads drawn at random: few where a single one is large.
+_RANDOM_HEADS, _RANDOM_COST = (4, 100), 1e9
+
+_MEANINGS = {
+    "norm spread": "standard deviation of the weights' norms over their mean",
+    "bias share": "mean absolute bias over the mean norm of the weights",
+    "cosine": "mean cosine between the weights of two classes",
+    "cosine spread": "standard deviation of these cosines",
+    "distance": "distance of the weights to the nearest simplex: 0 is optimal, 1 unrelated",
+    "centred distance": "the same after the mean weight, which softmax ignores, is taken away",
+    "alignment": "mean cosine between a class's weight and its mean feature, both about their mean",
+    "mean norm spread": "standard deviation of the class means' norms (about the global mean) over their mean",
+    "mean cosine": "mean cosine between the means of two classes, about the global mean",
+    "collapse": "variance within classes over variance between them, trace(S_within S_between^+) / K",
+    "nearest mean": "share of training inputs for which the head predicts the class of the nearest mean",
+}
+
+
+def moments_of(train: Observed, classes: int) -> ClassMoments:
+    """Class means and common scatter of the training features."""
+    return class_moments(train.features, classes)
+
+
+def find_structure(head: Head, train: Observed, moments: ClassMoments, density: Estimator, seed: int) -> Structure:
+    """Every figure of the head and of the class means, and the room it leaves for OOD inputs."""
+    report = structure_report(head)
+    random = _random_heads(head, seed)
+    pairs = np.triu_indices(head.n_classes, 1)
+    sizes = region_sizes(head, train.features, density=density, samples=ROOM_SAMPLES, seed=seed)
+    bias = np.zeros(head.n_classes) if head.bias is None else head.bias
+    return Structure(
+        classes=head.n_classes,
+        features=head.n_features,
+        optimal_cosine=report.optimal_cosine,
+        weight_norms=tuple(head.weight_norms.tolist()),
+        biases=tuple(bias.tolist()),
+        cosines=Histogram(
+            tuple(COSINE_EDGES.tolist()),
+            {"head": _binned([head.class_cosines[pairs]]), "random": _binned([r.class_cosines[pairs] for r in random])},
+        ),
+        figures=(*_head_figures(head, report, moments, random), *_mean_figures(train, moments)),
+        room={
+            "ball": {name: share.value for name, share in sizes.ball.items()},
+            "gaussian": {name: share.value for name, share in sizes.gaussian.items()},
+        },
+    )
+
+
+def _head_figures(
+    head: Head, report: StructureReport, moments: ClassMoments, random: list[Head]
+) -> list[StructureFigure]:
+    cosine = report.optimal_cosine
+    reports = [structure_report(one) for one in random]
+    readings: dict[str, tuple[Callable[[StructureReport], float | None], float]] = {
+        "norm spread": (lambda found: found.norms.std / found.norms.mean if found.norms.mean > 0 else 0.0, 0.0),
+        "bias share": (lambda found: found.bias_to_norm, 0.0),
+        "cosine": (lambda found: found.cosines.mean, cosine),
+        "cosine spread": (lambda found: found.cosines.std, 0.0),
+        "distance": (lambda found: found.distance, 0.0),
+        "centred distance": (lambda found: found.centred_distance, 0.0),
+    }
+    figures = []
+    for name, (read, optimal) in readings.items():
+        value = read(report)
+        if value is not None:
+            drawn = [found for found in map(read, reports) if found is not None]
+            figures.append(StructureFigure(name, _MEANINGS[name], value, optimal, _spread(drawn)))
+    aligned = _spread([_alignment(one, moments) for one in random])
+    figures.append(StructureFigure("alignment", _MEANINGS["alignment"], _alignment(head, moments), 1.0, aligned))
+    return figures
+
+
+def _mean_figures(train: Observed, moments: ClassMoments) -> list[StructureFigure]:
+    present = moments.counts > 0
+    steps = _centred(moments.means[present])
+    norms = np.linalg.norm(steps, axis=1)
+    directions = steps / np.where(norms > 0, norms, 1.0)[:, None]
+    cosines = (directions @ directions.T)[np.triu_indices(len(steps), 1)]
+    values = {
+        "mean norm spread": (float(norms.std() / norms.mean()) if norms.mean() > 0 else 0.0, 0.0),
+        "mean cosine": (float(cosines.mean()), -1.0 / (len(steps) - 1)),
+        "collapse": (_collapse(moments), 0.0),
+        "nearest mean": (_nearest_mean_agreement(train, moments), 1.0),
+    }
+    return [StructureFigure(name, _MEANINGS[name], value, best, None) for name, (value, best) in values.items()]
+
+
+def _alignment(head: Head, moments: ClassMoments) -> float:
+    present = moments.counts > 0
+    weights, means = _centred(head.weight[present].astype(np.float64)), _centred(moments.means[present])
+    scale = np.linalg.norm(weights, axis=1) * np.linalg.norm(means, axis=1)
+    return float((np.einsum("kh,kh->k", weights, means) / np.where(scale > 0, scale, 1.0)).mean())
+
+
+def _collapse(moments: ClassMoments) -> float:
+    """trace(S_within S_between^+) / K, on the at most K - 1 directions in which class means differ."""
+    steps = (moments.means - moments.mean) * np.sqrt(moments.counts / moments.counts.sum())[:, None]
+    _, sizes, directions = np.linalg.svd(steps, full_matrices=False)
+    kept = sizes**2 > RANK_TOLERANCE * sizes[0] ** 2
+    within = np.einsum("rh,hg,rg->r", directions[kept], moments.tied_covariance, directions[kept], optimize=True)
+    return float((within / sizes[kept] ** 2).sum() / (moments.counts > 0).sum())
+
+
+def nearest_means(features: FeatureSet, moments: ClassMoments) -> NDArray[np.int64]:
+    """The class whose mean is nearest to each row."""
+    present = np.flatnonzero(moments.counts > 0)
+    means = moments.means[present]
+    half = 0.5 * np.einsum("kh,kh->k", means, means)
+    out = np.empty(len(features), np.int64)
+    for span, rows in each_chunk(features):
+        out[span] = present[(rows @ means.T - half).argmax(axis=1)]
+    return out
+
+
+def _nearest_mean_agreement(train: Observed, moments: ClassMoments) -> float:
+    return float((nearest_means(train.features, moments) == train.predicted).mean())
+
+
+def _random_heads(head: Head, seed: int) -> list[Head]:
+    """Heads as a network starts with: weights and bias uniform in +-1/sqrt(H)."""
+    rng = np.random.default_rng([seed, 4])
+    least, most = _RANDOM_HEADS
+    count = int(np.clip(_RANDOM_COST / (head.n_classes**2 * head.n_features), least, most))
+    bound = head.n_features**-0.5
+    return [
+        Head(rng.uniform(-bound, bound, head.weight.shape), rng.uniform(-bound, bound, head.n_classes))
+        for _ in range(count)
+    ]
+
+
+def _spread(values: list[float]) -> Interval:
+    low, high = np.quantile(values, [0.025, 0.975])
+    mean = float(np.mean(values))
+    return Interval(mean, min(mean, float(low)), max(mean, float(high)))
+
+
+def _binned(cosines: list[Floats]) -> tuple[int, ...]:
+    return tuple(np.histogram(np.concatenate(cosines), COSINE_EDGES)[0].tolist())
+
+
+def _centred(rows: Floats) -> Floats:
+    return rows - rows.mean(axis=0)
