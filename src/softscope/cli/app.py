@@ -6,8 +6,12 @@ import typer
 
 from .. import __version__
 from .bench import bench
+from .claims import claims
 from .data import data
+from .demo import demo
+from .diagnose import diagnose
 from .extract import extract
+from .guard import guard
 from .reproduce import reproduce
 
 app = typer.Typer(
@@ -36,7 +40,11 @@ def root(
     """When can a neural network's softmax confidence be trusted, and where it can't, why?"""
 
 
+app.command()(demo)
+app.command()(diagnose)
 app.command()(bench)
 app.add_typer(data, name="data")
 app.command()(reproduce)
 app.command()(extract)
+app.add_typer(guard, name="guard")
+app.command()(claims)

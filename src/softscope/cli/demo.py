@@ -20,7 +20,7 @@ def demo(
     folder = Path(out)
     files = write_demo(folder, progress=not quiet)
     found = diagnose_files(files.head, files.train, files.test, files.ood, files.images, folder, progress=not quiet)
-    show(found, folder, as_json=as_json)
+    show(found, as_json=as_json)
     if not as_json:
         typer.echo(f"again by hand: {files.command(folder)}")
         typer.echo(f"report: {folder / 'report.html'}")

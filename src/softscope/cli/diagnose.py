@@ -1,6 +1,7 @@
 """`softscope diagnose`: from feature files to a verdict, a JSON diagnosis and an HTML report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from ..diagnosis import Diagnosis
+    from ..diagnosis.pipeline import Progress
 
 _COLUMNS = ("plain-max", "plain-entropy", "cool", "density")
 
@@ -33,7 +35,9 @@ def diagnose(
     found = diagnose_files(
         head, train, test, _named("--ood", ood), _named("--images", images or []), Path(out), seed, not quiet
     )
-    show(found, Path(out), as_json=as_json)
+    show(found, as_json=as_json)
+    if not as_json:
+        typer.echo(f"diagnosis: {Path(out) / 'diagnosis.json'}\nreport: {Path(out) / 'report.html'}")
 
 
 def diagnose_files(
@@ -47,9 +51,6 @@ def diagnose_files(
     progress: bool = True,
 ) -> "Diagnosis":
     """Diagnose the files and write `diagnosis.json` and `report.html` under `out`."""
-    import shlex
-    import sys
-
     from ..diagnosis import diagnose as run
     from ..errors import SoftscopeError
     from ..features import FeatureSet
@@ -62,21 +63,37 @@ def diagnose_files(
             raise SoftscopeError(f"--images {name}: no such set", f"There is {', '.join(['test', *ood])}")
         existing_file(path)
     writable_folder(out)
-    found = run(
-        Head.load(head),
-        train=FeatureSet.open(train),
-        test=FeatureSet.open(test),
-        ood={name: FeatureSet.open(path) for name, path in ood.items()},
-        seed=seed,
-        progress=progress,
-        command=shlex.join(["softscope", *sys.argv[1:]]),
-    )
+    with _progress(progress) as tell:
+        found = run(
+            Head.load(head),
+            train=FeatureSet.open(train),
+            test=FeatureSet.open(test),
+            ood={name: FeatureSet.open(path) for name, path in ood.items()},
+            seed=seed,
+            progress=tell,
+        )
     found.save(out / "diagnosis.json")
     report(found, out / "report.html", images=dict(images))
     return found
 
 
-def show(found: "Diagnosis", out: Path, *, as_json: bool) -> None:
+@contextmanager
+def _progress(wanted: bool) -> "Iterator[Progress | None]":
+    """A bar on stderr that says what is being done, or None."""
+    if not wanted:
+        yield None
+        return
+    from rich import progress
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), TimeElapsedColumn())
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=1.0)
+        yield lambda what, share: bar.update(task, description=what, completed=share)
+
+
+def show(found: "Diagnosis", *, as_json: bool) -> None:
     """The verdict, warnings, AUROCs and causes on the terminal, or everything as JSON."""
     if as_json:
         typer.echo(found.to_json())
@@ -92,7 +109,6 @@ def show(found: "Diagnosis", out: Path, *, as_json: bool) -> None:
     console.print(f"[bold]{escape(found.advice.verdict)}[/]: {escape(found.advice.headline)}")
     for sentence in found.advice.sentences:
         console.print(f"- {escape(sentence.text)}")
-    typer.echo(f"{out / 'diagnosis.json'}\n{out / 'report.html'}")
 
 
 def _scores(found: "Diagnosis") -> object:
@@ -100,7 +116,7 @@ def _scores(found: "Diagnosis") -> object:
 
     best = found.advice.recommended
     columns = [*_COLUMNS, *([best] if best and best not in _COLUMNS else [])]
-    table = Table(title="AUROC in %, with 95 % interval (unfamiliar inputs are positive)")
+    table = Table(title="AUROC in % (95 % interval); unfamiliar inputs are positive")
     table.add_column("unfamiliar")
     for name in columns:
         table.add_column(name, justify="right")
@@ -112,9 +128,13 @@ def _scores(found: "Diagnosis") -> object:
 def _causes(found: "Diagnosis") -> object:
     from rich.table import Table
 
-    table = Table(title="What plain entropy loses, by cause, in points of AUROC")
+    table = Table(
+        title="What plain entropy loses to 100, by cause, in points of AUROC",
+        caption="1 saturation, 2 extrapolation or ambiguity, 3 feature overlap; ceiling: AUROC of the best score of "
+        "this layer, estimated",
+    )
     table.add_column("unfamiliar")
-    for name in ("1 saturation", "2 extrapolation or ambiguity", "3 overlap", "ceiling"):
+    for name in ("cause 1", "cause 2", "cause 3", "ceiling"):
         table.add_column(name, justify="right")
     for name, c in [*found.causes.items(), ("mean", found.mean_causes)]:
         table.add_row(_plain(name), *(_percent(i) for i in (c.saturation, c.extrapolation, c.overlap, c.ceiling)))
@@ -123,7 +143,7 @@ def _causes(found: "Diagnosis") -> object:
 
 def _percent(interval: object) -> str:
     value, low, high = (100 * getattr(interval, end) for end in ("value", "low", "high"))
-    return f"{value:.1f} [dim]{low:.1f} to {high:.1f}[/]"
+    return f"{value:.1f} [dim]({low:.0f}, {high:.0f})[/]"
 
 
 def _plain(name: str) -> str:

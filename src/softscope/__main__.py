@@ -1,0 +1,5 @@
+"""`python -m softscope` is `softscope`."""
+
+from .cli import main
+
+main()
