@@ -30,7 +30,17 @@ _HOMES = {
     "Diagnosis": "diagnosis",
 }
 
-__all__ = ["Density", "Diagnosis", "FeatureSet", "Guard", "Head", "Interval", "SoftscopeError", "__version__", "diagnose"]
+__all__ = [
+    "Density",
+    "Diagnosis",
+    "FeatureSet",
+    "Guard",
+    "Head",
+    "Interval",
+    "SoftscopeError",
+    "__version__",
+    "diagnose",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,130 @@
+"""A guard as one safetensors file: arrays and JSON, nothing that could be executed, under one sha256.
+
+The digest covers the metadata and every tensor; what remains of a file, the layout of its header, must be exactly
+what we write for these contents. So there is no byte whose change goes unnoticed.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import __version__
+from ..canonical import plain
+from ..errors import SoftscopeError
+from ..estimators import ESTIMATORS, estimator, estimator_class
+from ..files import read_safetensors, reading, safetensors_header, safetensors_preamble, stream_safetensors
+from ..head import Head
+from .conformal import Calibration
+from .guard import Guard, finite_scores
+
+FORMAT, VERSION = "softscope.guard", "1"
+# Far above what another machine's rounding does to a score, far below what a changed formula does.
+_PROBE_TOLERANCE = 1e-4
+_STATE = "state."
+
+
+def save_guard(guard: Guard, path: str | os.PathLike[str]) -> None:
+    """Write `guard` to `path`, atomically."""
+    tensors, metadata = contents(guard)
+    blocks = {name: (tensor.dtype, tensor.shape, [tensor]) for name, tensor in tensors.items()}
+    stream_safetensors(path, blocks, metadata | {"sha256": digest(tensors, metadata)})
+
+
+def load_guard(path: str | os.PathLike[str]) -> Guard:
+    """Read the guard in `path`, whole and unchanged, or raise a SoftscopeError."""
+    _, metadata = safetensors_header(path)
+    if metadata.get("format") != FORMAT:
+        raise SoftscopeError(f"{path}: is no guard", "Make one with Guard.fit(...).save(path) or `softscope guard fit`")
+    if metadata.get("version") != VERSION:
+        raise SoftscopeError(
+            f"{path}: a guard of format {metadata.get('version')!r}, expected {VERSION!r}", "Install a newer softscope"
+        )
+    tensors, metadata = read_safetensors(path)
+    _check_unchanged(path, tensors, metadata)
+    with reading(path, "guard"), np.errstate(all="ignore"):
+        guard = _rebuild(tensors, json.loads(metadata["guard"]))
+        _check_probes(guard, path)
+    return guard
+
+
+def contents(guard: Guard) -> tuple[dict[str, NDArray], dict[str, str]]:
+    """All that makes up a guard."""
+    found, head = guard.estimator, guard.head
+    name = found.info.name
+    if name not in ESTIMATORS or estimator_class(name) is not type(found):
+        raise SoftscopeError(
+            f"{found!r} is no estimator of softscope, so that no other machine could load it",
+            f"Use one of {', '.join(ESTIMATORS)}",
+        )
+    tensors = {"head.weight": head.weight} | ({} if head.bias is None else {"head.bias": head.bias})
+    tensors |= {f"{_STATE}{key}": np.asarray(value, order="C") for key, value in found.state().items()}
+    tensors |= {"calibration.scores": guard.calibration.scores, "calibration.counts": guard.calibration.counts}
+    tensors |= {"probe.z": np.ascontiguousarray(guard.probes[0]), "probe.scores": guard.probes[1]}
+    words = {
+        "estimator": name,
+        "params": found.params(),
+        "false_alarms": guard.false_alarms,
+        "per_class": guard.per_class,
+        "classes": head.classes,
+        "softscope": __version__,
+    }
+    return tensors, {"format": FORMAT, "version": VERSION, "guard": json.dumps(plain(words, "guard"))}
+
+
+def digest(tensors: Mapping[str, NDArray], metadata: Mapping[str, str]) -> str:
+    """sha256 over the metadata and, in the order of their names, every tensor's name, type, shape and bytes."""
+    whole = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        whole.update(json.dumps([name, tensor.dtype.str, tensor.shape]).encode())
+        whole.update(tensor.reshape(-1).view(np.uint8).data)
+    return whole.hexdigest()
+
+
+def _check_unchanged(path: str | os.PathLike[str], tensors: dict[str, NDArray], metadata: dict[str, str]) -> None:
+    preamble = safetensors_preamble({name: (t.dtype, t.shape) for name, t in tensors.items()}, metadata)
+    with open(path, "rb") as file:
+        same = file.read(len(preamble)) == preamble
+    words = {key: value for key, value in metadata.items() if key != "sha256"}
+    if not same or metadata.get("sha256") != digest(tensors, words):
+        raise SoftscopeError(f"{path}: has changed since it was saved (its sha256 differs)", "Copy it again")
+
+
+def _rebuild(tensors: dict[str, NDArray], words: Any) -> Guard:
+    """The guard of `contents`; hostile values may raise anything."""
+    head = Head(tensors["head.weight"], tensors.get("head.bias"), words["classes"])
+    state = {name.removeprefix(_STATE): array for name, array in tensors.items() if name.startswith(_STATE)}
+    fitted = estimator(words["estimator"], **words["params"]).restore(head, state)
+    scores, counts = tensors["calibration.scores"], tensors["calibration.counts"]
+    per_class = words["per_class"] is True
+    calibration = Calibration(scores, counts)
+    sound = (
+        scores.dtype == np.float64
+        and counts.dtype == np.int64
+        and scores.ndim == 1
+        and counts.shape == (head.n_classes if per_class else 1,)
+        and counts.min() >= 0
+        and counts.sum() == len(scores)
+        and np.isfinite(scores).all()
+        and all((np.diff(calibration.group(number)) >= 0).all() for number in range(len(counts)))
+    )
+    if not sound:
+        raise ValueError("calibration scores that are not finite and ascending")
+    probes = (tensors["probe.z"], tensors["probe.scores"])
+    return Guard(fitted, calibration, words["false_alarms"], per_class=per_class, probes=probes)
+
+
+def _check_probes(guard: Guard, path: str | os.PathLike[str]) -> None:
+    rows, expected = guard.probes
+    found = finite_scores(guard.estimator, rows)
+    if expected.shape != found.shape or not np.isfinite(expected).all():
+        raise ValueError("probe scores that don't fit the probe rows")
+    if np.abs(found - expected).max() > _PROBE_TOLERANCE * np.abs(expected).max():
+        raise SoftscopeError(
+            f"{path}: scores its own probe rows differently here, {found[0]:.6g} instead of {expected[0]:.6g}",
+            "Use the version of softscope that made it, or fit it again",
+        )
