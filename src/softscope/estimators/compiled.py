@@ -30,17 +30,10 @@ def exp(x: float) -> float:
     power = x * _LOG2_E
     whole = power + _ROUNDER
     f = power - (whole - _ROUNDER)
-    p = _P10
-    p = p * f + _P9
-    p = p * f + _P8
-    p = p * f + _P7
-    p = p * f + _P6
-    p = p * f + _P5
-    p = p * f + _P4
-    p = p * f + _P3
-    p = p * f + _P2
-    p = p * f + _P1
-    p = p * f + _P0
+    square = f * f  # even and odd powers apart: two short chains of dependent steps instead of a long one
+    even = ((((_P10 * square + _P8) * square + _P6) * square + _P4) * square + _P2) * square + _P0
+    odd = (((_P9 * square + _P7) * square + _P5) * square + _P3) * square + _P1
+    p = odd * f + even
     exponent = np.float64(whole).view(np.int64) << np.int64(52)
     return np.int64(np.float64(p).view(np.int64) + exponent).view(np.float64)
 

@@ -58,11 +58,11 @@ def scores(
         if not all(np.isfinite(column[start : start + len(rows)]).all() for column in out.values()):
             raise _not_finite(head, features, task)
 
-    (_on_all_cores if many else _in_turn)(work, _tasks(head, features))
+    (on_all_cores if many else _in_turn)(work, tasks_of(head, features))
     return out
 
 
-def _tasks(head: Head, features: FeatureSet) -> Iterator[Task]:
+def tasks_of(head: Head, features: FeatureSet) -> Iterator[Task]:
     """The features in pieces of a few MB, each with the number of its first row."""
     size = _whole(chunk_rows(head.n_features, features.dtype.itemsize, _TASK_BYTES), head.block_rows)
     start = 0
@@ -114,7 +114,7 @@ def _in_turn(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
         work(task)
 
 
-def _on_all_cores(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
+def on_all_cores(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
     """`work` on each task, a thread a core, BLAS single-threaded in each: one's product overlaps another's scores."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
