@@ -1,0 +1,40 @@
+"""The page of docs that lists every estimator, made from each one's `info`: `python -m softscope.estimators.page`."""
+
+from inspect import getdoc, signature
+
+from . import ESTIMATORS, Estimator, estimator_class
+
+_OPENING = """\
+# Estimators
+
+Every uncertainty that Softscope knows, by the name that `softscope.estimators.estimator(name, **params)` and the
+command line take. Larger always means more uncertain. `uncertainty(z)` is a float64 score whose order can't saturate;
+`plain(z)` is the value as defined, in float32, ties and all. E1-E8 are the paper's; B and R are what the literature
+would use beside or instead.
+
+This page is written by `python -m softscope.estimators.page > docs/estimators.md`; a test compares the two.
+
+| name | id | symbol | value as defined | needs | source |
+|---|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page as markdown."""
+    classes = [estimator_class(name) for name in ESTIMATORS]
+    return _OPENING + "".join(map(_row, classes)) + "".join(map(_section, classes))
+
+
+def _row(cls: type[Estimator]) -> str:
+    info = cls.info
+    cells = (f"`{info.name}`", info.id, info.symbol, f"`{info.formula}`", ", ".join(info.needs), info.source)
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _section(cls: type[Estimator]) -> str:
+    parameters = ", ".join(f"{name}={value.default!r}" for name, value in signature(cls).parameters.items())
+    return f"\n## {cls.__name__}\n\n`{cls.__name__}({parameters})`\n\n{getdoc(cls)}\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
