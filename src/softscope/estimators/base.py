@@ -1,7 +1,7 @@
 """The contract every estimator keeps: what it is called, what it needs, how it is fitted, how it scores.
 
 Larger always means more uncertain. Scores are finite float64, computed in chunks of rows, and do not depend on how
-the rows were cut.
+the rows were cut: scores of the logits not at all, others not beyond the rounding of their products.
 """
 
 from abc import ABC, abstractmethod
