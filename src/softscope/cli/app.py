@@ -12,7 +12,6 @@ from .demo import demo
 from .diagnose import diagnose
 from .extract import extract
 from .guard import guard
-from .guard import guard
 from .reproduce import reproduce
 
 app = typer.Typer(
@@ -47,6 +46,5 @@ app.command()(bench)
 app.add_typer(data, name="data")
 app.command()(reproduce)
 app.command()(extract)
-app.add_typer(guard, name="guard")
 app.add_typer(guard, name="guard")
 app.command()(claims)

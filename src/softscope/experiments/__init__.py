@@ -24,7 +24,23 @@ class Entry:
     module: str
 
 
-REGISTER = (Entry("X1a", ("fig_2d",), "2-D toy: confidence far from the training data", "x01_toy"),)
+REGISTER = (
+    Entry("X1a", ("fig_2d",), "2-D toy: confidence far from the training data", "x01_toy"),
+    Entry(
+        "X2",
+        (
+            "fig_valid_ood_region",
+            "fig_optimal",
+            "fig_vecfield",
+            "fig_geom_linearapprox",
+            "fig_vector_geom",
+            "fig_derviative_k3",
+            "fig_costheta_diag_w2",
+        ),
+        "the geometry of softmax confidence",
+        "x02_geometry",
+    ),
+)
 
 
 def find(name: str) -> list[Entry]:

@@ -79,6 +79,16 @@ def to_png(figure: "Figure") -> bytes:
     return buffer.getvalue()
 
 
+def to_svg(figure: "Figure") -> bytes:
+    """The figure as SVG; the same figure gives the same bytes."""
+    import matplotlib
+
+    buffer = io.BytesIO()
+    with style(), matplotlib.rc_context({"svg.hashsalt": "softscope"}):
+        figure.savefig(buffer, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()
+
+
 def class_look(index: int) -> dict[str, Any]:
     """Colour and marker of class `index`, as keywords for `Axes.scatter`."""
     return {

@@ -156,12 +156,12 @@ def _offsets_in_the_limit(head: Head, rng: np.random.Generator, offset: Offset) 
         if lead > 1e-3 * float(np.linalg.norm(along)):
             # Far out, but no farther than rounding of the logits allows.
             start = 45.0 / lead * along
-            sides = [_edge(weight, start, sign * normal, k, logit_t) for sign, k in ((1.0, i), (-1.0, j))]
+            sides = [edge_offset(weight, start, sign * normal, k, logit_t) for sign, k in ((1.0, i), (-1.0, j))]
             rows.append((sides[0], sides[1], offset(weight[i], weight[j], logit_t)))
     return rows
 
 
-def _edge(weight: Floats, start: Floats, step: Floats, k: int, logit_t: float) -> float:
+def edge_offset(weight: Floats, start: Floats, step: Floats, k: int, logit_t: float) -> float:
     """The a > 0 at which class k has confidence t at start + a step."""
     from scipy.optimize import brentq
 
@@ -192,7 +192,7 @@ def _decay(rng: np.random.Generator, rate: Rate) -> float | None:
     logit_t, delta = float(rng.uniform(0.5, 4.0)), float(leads.min())
     linear = pair_offset(weight[i], weight[j], logit_t)
     near, far = 14.0 / delta, 16.0 / delta
-    excess = [_edge(weight, beta * direction, normal, int(i), logit_t) - linear for beta in (near, far)]
+    excess = [edge_offset(weight, beta * direction, normal, int(i), logit_t) - linear for beta in (near, far)]
     if min(excess) < 1e-12:
         return None
     return float(np.log(excess[0] / excess[1]) / (far - near) / rate(leads))
@@ -208,7 +208,7 @@ def _excess_at_a_tie(rng: np.random.Generator) -> tuple[float, float]:
         # Otherwise class 3 overtakes class 1 on this side of the boundary.
         weight[2] = weight[0] - (weight[2] - weight[0])
     linear = pair_offset(weight[0], weight[1], 2.0)
-    near, far = (_edge(weight, beta * direction, normal, 0, 2.0) - linear for beta in (10.0, 40.0))
+    near, far = (edge_offset(weight, beta * direction, normal, 0, 2.0) - linear for beta in (10.0, 40.0))
     return near, far
 
 

@@ -57,7 +57,7 @@ def check_optimal(
     for classes in sizes:
         found = descend(classes, classes + 2, starts=starts, rng=rng)
         errors[classes] = _departure(found, cosine(classes))
-        least = _least_loss(classes, bound)
+        least = least_loss(classes, bound)
         gaps[classes] = float(np.abs(found.loss - least).max())
         if classes > 2:
             excess[classes] = {name: loss - least for name, loss in frozen_losses(classes, rng).items()}
@@ -156,7 +156,7 @@ def _loss(weight: Floats, bias: Floats, mu: Floats, shares: Floats) -> tuple[Flo
     return loss, slopes
 
 
-def _least_loss(classes: int, bound: Bound) -> float:
+def least_loss(classes: int, bound: Bound = least_cross_entropy) -> float:
     """min over norm(w) of bound + lambda K norm(w)^2: one number, found by a bounded search."""
     from scipy.optimize import minimize_scalar
 

@@ -4,26 +4,35 @@
 measured by the command named on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .base import MEANINGS, Claim, Finding
 
 COMMAND = "softscope claims --page docs/theory.md"
 _EVIDENCE = "- **Evidence:** "
 _VERDICT = "- **Verdict:** "
-_PICTURES = "../results/X2"
+_CAPTION = "*Figure.* "
+_PICTURES = "../results/X2/paper"
+# An experiment's first picture is named by its scale alone.
+_FIRST_PICTURE = "fig_valid_ood_region"
 
 
-def theory_page(found: Sequence[tuple[Claim, Finding]]) -> str:
-    """The whole page as Markdown."""
-    parts = [_head(), _table(found)]
-    parts += [_section(claim, finding) for claim, finding in found]
+def theory_page(found: Sequence[tuple[Claim, Finding]], captions: Mapping[str, str] | None = None) -> str:
+    """The whole page as Markdown; `captions` of the pictures by their names."""
+    parts, shown = [_head(), _table(found)], dict[str, str]()
+    for claim, finding in found:
+        parts.append(_section(claim, finding))
+        if claim.picture in shown:
+            parts.append(f"Picture: see [{shown[claim.picture]}](#{shown[claim.picture].lower()}).")
+        elif claim.picture:
+            shown[claim.picture] = claim.id
+            parts.append(_picture(claim.picture, (captions or {}).get(claim.picture, "")))
     return "\n\n".join(parts) + "\n"
 
 
 def static_part(page: str) -> list[str]:
     """The lines of a page that do not depend on what the checks measured."""
-    measured = (_EVIDENCE, _VERDICT, "| [")
+    measured = (_EVIDENCE, _VERDICT, _CAPTION, "| [")
     return [line for line in page.splitlines() if not line.startswith(measured)]
 
 
@@ -58,6 +67,9 @@ def _section(claim: Claim, finding: Finding) -> str:
     if claim.slip:
         lines.append(f"- **Printed slip:** {claim.slip}")
     lines += [f"{_VERDICT}{finding.verdict}", f"{_EVIDENCE}{finding.summary}."]
-    if claim.picture:
-        lines += ["", f"![{claim.picture}]({_PICTURES}/{claim.picture}.png)"]
     return "\n".join(lines)
+
+
+def _picture(name: str, caption: str) -> str:
+    path = _PICTURES if name == _FIRST_PICTURE else f"{_PICTURES}-{name}"
+    return f"![{name}]({path}.png)\n\n{_CAPTION}{caption}"

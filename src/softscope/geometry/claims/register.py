@@ -74,6 +74,12 @@ def tables(results: str | os.PathLike[str], claim_id: str) -> list[dict[str, Any
     return rows
 
 
+def captions(results: str | os.PathLike[str]) -> dict[str, str]:
+    """Captions of the geometry pictures (X2), by name; none where X2 has not been run."""
+    path = Path(results) / "X2" / "paper.json"
+    return dict(_read(path).get("captions", {})) if path.exists() else {}
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

@@ -36,6 +36,12 @@ def mental_exponent(familiarity: Floats, classes: int) -> Floats:
     return 1.0 / (classes - 1.0) + familiarity
 
 
+def top_gap(cosines: Floats) -> Floats:
+    """cos_1 - cos_2, cosines sorted."""
+    ordered = np.partition(cosines, -2, axis=1)
+    return np.asarray(ordered[:, -1] - ordered[:, -2])
+
+
 def check_order(*, precedes: Order = less_apart, pairs: int = 20_000, seed: int = 28) -> Finding:
     """S1: pairs that the order decides are never decided wrongly; max cos and the top gap are its two limits."""
     rng = np.random.default_rng(seed)
@@ -51,7 +57,7 @@ def check_order(*, precedes: Order = less_apart, pairs: int = 20_000, seed: int 
             slack = 1e-11 * np.maximum(1.0, np.abs(u[:pairs]))
             wrong += int((below & (rise < -slack)).sum() + (above & (rise > slack)).sum())
     by_cosine = [discordance(10, 64, c, pairs, rng, largest_cosine) for c in (0.01, 0.1, 1.0)]
-    by_gap = [discordance(10, 64, c, pairs, rng, _top_gap) for c in (10.0, 100.0, 1000.0)]
+    by_gap = [discordance(10, 64, c, pairs, rng, top_gap) for c in (10.0, 100.0, 1000.0)]
     least, most = min(decided.values()), max(decided.values())
     return decide(
         HOLDS,
@@ -121,11 +127,6 @@ def sorted_gaps(cosines: Floats) -> Floats:
     """cos_1 - cos_j for all j but the leading class, ascending, [N, K-1]."""
     ordered = np.sort(cosines, axis=1)[:, ::-1]
     return ordered[:, :1] - ordered[:, 1:]
-
-
-def _top_gap(cosines: Floats) -> Floats:
-    ordered = np.partition(cosines, -2, axis=1)
-    return np.asarray(ordered[:, -1] - ordered[:, -2])
 
 
 CLAIMS = (

@@ -82,7 +82,7 @@ def compare(
 
     A structure counts as better only with a paired z-score: mean over standard error of the difference in share.
     """
-    directions = uniform_on_sphere(_DIRECTIONS, features, rng)
+    directions = _directions(features, rng)
     best = radial_shares(strength * optimal(classes, features)[None], directions)[0]
     means, z_score = [], -np.inf
     for _ in range(max(1, structures // 100)):
@@ -139,6 +139,14 @@ def rival_gain(
         for count in (points, points // 3)
     )
     return float(fine), float(abs(fine - coarse)) + 1e-9
+
+
+def _directions(features: int, rng: np.random.Generator) -> Floats:
+    """Even directions in the plane and in space, random ones in more dimensions."""
+    if features == 2:
+        turn = 2 * np.pi * (np.arange(_DIRECTIONS) + 0.5) / _DIRECTIONS
+        return np.column_stack([np.cos(turn), np.sin(turn)])
+    return even_directions(_DIRECTIONS) if features == 3 else uniform_on_sphere(_DIRECTIONS, features, rng)
 
 
 def even_directions(count: int) -> Floats:

@@ -1,0 +1,111 @@
+"""`softscope claims` from outside: table, JSON, one claim with its picture, exit codes."""
+
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from softscope.cli import main
+from softscope.cli.app import app
+from softscope.geometry.claims import find
+from softscope.geometry.claims.base import Claim, Finding
+
+SUMMARY = "a sentence about what was found"
+
+
+@pytest.fixture
+def run():
+    return lambda *words: CliRunner().invoke(app, ["claims", *words])
+
+
+def quick(claim_id, verdict, expected="holds"):
+    return Claim(
+        claim_id, "a title", "a_label", "a statement", "none", expected, lambda: Finding(verdict, SUMMARY, {"n": 1})
+    )
+
+
+@pytest.fixture
+def register(monkeypatch):
+    def replace(*claims):
+        monkeypatch.setattr("softscope.geometry.claims.REGISTER", claims)
+
+    return replace
+
+
+def test_the_table_lists_every_claim_with_its_verdict(run, register):
+    register(quick("T1", "holds"), quick("T3", "open", "open"))
+    found = run()
+    assert found.exit_code == 0
+    for word in ("T1", "T3", "a title", "holds", "open", "1 holds, 1 open"):
+        assert word in found.stdout
+
+
+def test_a_contradicted_claim_gives_a_non_zero_exit_code(run, register):
+    register(quick("T1", "contradicted"))
+    assert run().exit_code == 1
+    assert run("--json").exit_code == 1
+
+
+def test_a_verdict_other_than_the_registered_one_gives_a_non_zero_exit_code(run, register):
+    register(quick("T1", "approximate"))
+    assert run().exit_code == 1
+
+
+def test_json_is_a_list_of_id_statement_verdict_and_evidence(run, register):
+    register(quick("T1", "holds"), quick("T2", "holds"))
+    found = json.loads(run("--json").stdout)
+    assert [set(row) for row in found] == [{"id", "statement", "verdict", "evidence"}] * 2
+    assert found[0] == {
+        "id": "T1",
+        "statement": "a statement",
+        "verdict": "holds",
+        "evidence": {"summary": SUMMARY, "n": 1},
+    }
+
+
+def test_one_claim_is_explained_with_its_slip_numbers_and_picture(run):
+    found = run("T8")
+    assert found.exit_code == 0
+    for word in ("def_linearapprox_region", "printed slip", "K(K-1)/2", "disagreements: 0", "fig_geom_linearapprox"):
+        assert word in found.stdout
+
+
+def test_the_picture_of_a_claim_is_written_as_png_and_svg(run, tmp_path):
+    found = run("T9", "-o", str(tmp_path))
+    assert found.exit_code == 0
+    assert not list(tmp_path.iterdir())
+    found = run("T1", "-o", str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"fig_vecfield.png", "fig_vecfield.svg"}
+    assert "density uncertainty" in " ".join(found.stdout.split())
+
+
+def test_one_claim_as_json_is_a_list_of_one(run):
+    (row,) = json.loads(run("T20", "--json").stdout)
+    assert row["verdict"] == find("T20").expected
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["T99"], "no claim is called 'T99'"),
+        (["-o", "somewhere"], "one claim"),
+        (["T1", "--page", "somewhere.md"], "all claims"),
+    ],
+)
+def test_wrong_words_give_one_line_and_exit_code_two(monkeypatch, capsys, words, said):
+    monkeypatch.setattr(sys, "argv", ["softscope", "claims", *words])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert said in lines[0]
+
+
+def test_results_are_read_from_the_folder_named(run, tmp_path):
+    (tmp_path / "X9").mkdir()
+    rows = [{"difference": 0.01, "low": 0.005, "high": 0.02}]
+    (tmp_path / "X9" / "laptop.json").write_text(json.dumps({"tables": {"T23": rows}}))
+    (row,) = json.loads(run("T23", "--json", "--results", str(tmp_path)).stdout)
+    assert row["verdict"] == "holds"
