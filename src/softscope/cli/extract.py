@@ -9,7 +9,8 @@ import typer
 
 def extract(
     model: Annotated[
-        str, typer.Argument(help="A .safetensors model saved by softscope, or package.module:factory.", metavar="MODEL")
+        str,
+        typer.Argument(help="A model saved by softscope, an .onnx file, or package.module:factory.", metavar="MODEL"),
     ],
     data: Annotated[
         str, typer.Argument(help="A data set's name, a parquet file, or a folder of them.", metavar="DATA")
@@ -21,7 +22,7 @@ def extract(
     split: Annotated[list[str] | None, typer.Option(help="Only this split (repeatable).")] = None,
     layer: Annotated[str, typer.Option(help="after or before the last non-linearity.")] = "after",
     size: Annotated[int | None, typer.Option(help="Resize the centre square of each image to this.")] = None,
-    mean: Annotated[str, typer.Option(help="Channel means for a factory's model, pixels 0 to 1.")] = "0,0,0",
+    mean: Annotated[str, typer.Option(help="Channel means for models not ours, pixels 0 to 1.")] = "0,0,0",
     std: Annotated[str, typer.Option(help="Channel standard deviations, the same way.")] = "1,1,1",
     limit: Annotated[int | None, typer.Option(help="At most so many images a split, balanced over classes.")] = None,
     batch: Annotated[int, typer.Option(help="Images a batch.")] = 256,
@@ -33,9 +34,9 @@ def extract(
     from dataclasses import asdict
 
     from ..errors import SoftscopeError
+    from ..extract.collecting import Layer
     from ..extract.folder import Options, extract_to_folder
     from ..extract.models import open_model
-    from ..extract.torch import Layer
 
     if layer != "after" and layer != "before":
         raise SoftscopeError(f"--layer {layer}: no such layer", "Choose after or before (the last non-linearity)")

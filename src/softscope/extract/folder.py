@@ -15,8 +15,8 @@ from ..data.folders import split_state
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
+from .collecting import Layer
 from .models import OpenedModel
-from .torch import Layer, extract_features, head_of
 
 _RGB = 3
 
@@ -98,9 +98,9 @@ def _head(model: OpenedModel, source: Data, split: str, options: Options) -> Hea
     one = _load_for(model, source, split, options.size, 1)
     probe = fit_images(one.images, model.input_shape)
     names = model.classes
-    if names is None and head_of(model.module, probe=probe).n_classes == len(one.class_names):
+    if names is None and model.head(probe=probe).n_classes == len(one.class_names):
         names = one.class_names
-    return head_of(model.module, names, probe=probe)
+    return model.head(names, probe)
 
 
 def _extract_split(
@@ -114,8 +114,7 @@ def _extract_split(
         write_images(kept, images)
         words["images"] = kept.name
     path = folder / f"{split}.safetensors"
-    features = extract_features(
-        model.module,
+    features = model.features(
         fit_images(images.images, model.input_shape),
         images.labels if images.class_names == head.classes else None,
         layer=options.layer,

@@ -3,32 +3,59 @@
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from .._torch import nn, torch
 from ..errors import SoftscopeError
+from ..features import FeatureSet
 from ..files import existing_file, first_line
+from ..head import Head
 from ..nets.base import Net, Normalise
 from ..nets.saving import load_model
+from .torch import extract_features, head_of
 
-_MODEL = "Give a .safetensors file saved by softscope, or package.module:factory with --weights"
+_MODEL = "Give a .safetensors file saved by softscope, an .onnx file, or package.module:factory with --weights"
 
 
-@dataclass(frozen=True)
-class OpenedModel:
-    """A model that takes uint8 batches [N, height, width, channels].
+class OpenedModel(Protocol):
+    """A model that takes uint8 images [N, height, width, channels].
 
     `input_shape` is what it expects (None: any size), `classes` and `dataset` what its file says of its training.
     """
+
+    name: str
+    input_shape: tuple[int | None, ...]
+    classes: tuple[str, ...] | None
+    dataset: str | None
+
+    def head(self, classes: Sequence[str] | None = None, probe: Any = None) -> Head:
+        """The last linear layer."""
+
+    @property
+    def features(self) -> Callable[..., FeatureSet]:
+        """Features of (images, labels), with the options of `extract_features`."""
+
+
+@dataclass
+class TorchClassifier:
+    """A torch model as an OpenedModel."""
 
     module: nn.Module
     name: str
     input_shape: tuple[int | None, ...]
     classes: tuple[str, ...] | None = None
     dataset: str | None = None
+
+    def head(self, classes: Sequence[str] | None = None, probe: Any = None) -> Head:
+        """The last linear layer."""
+        return head_of(self.module, classes, probe=probe)
+
+    def features(self, images: Any, labels: Any = None, **options: Any) -> FeatureSet:
+        """Features of images, with the options of `extract_features`."""
+        return extract_features(self.module, images, labels, **options)
 
 
 class FromPixels(nn.Module):
@@ -57,17 +84,21 @@ def open_model(
     mean: Sequence[float] = (0.0, 0.0, 0.0),
     std: Sequence[float] = (1.0, 1.0, 1.0),
 ) -> OpenedModel:
-    """The model called `model`; `mean` and `std` of each channel (pixels from 0 to 1) are for models of the user's."""
+    """The model called `model`; `mean` and `std` of each channel (pixels from 0 to 1) are for models not ours."""
+    if Path(model).suffix.lower() == ".onnx":
+        from .onnx import OnnxClassifier
+
+        return OnnxClassifier(model, mean=mean, std=std)
     if ":" not in model or Path(model).exists():
         return _own(model, weights)
     module = _made(model)
     if weights is not None:
         _load_weights(module, weights)
     if isinstance(module, Net):
-        return OpenedModel(module, model, module.input_shape)
+        return TorchClassifier(module, model, module.input_shape)
     if len(mean) != len(std) or len(mean) not in (1, 3) or not all(value > 0 for value in std):
         raise SoftscopeError(f"mean {list(mean)}, std {list(std)}", "Give 1 or 3 numbers each, std above 0")
-    return OpenedModel(FromPixels(module, mean, std), model, (None, None, len(mean)))
+    return TorchClassifier(FromPixels(module, mean, std), model, (None, None, len(mean)))
 
 
 def _own(model: str, weights: str | os.PathLike[str] | None) -> OpenedModel:
@@ -79,7 +110,7 @@ def _own(model: str, weights: str | os.PathLike[str] | None) -> OpenedModel:
             f"{model}: no .safetensors file (scripted and pickled models would run their code)", _MODEL
         )
     saved = load_model(path)
-    return OpenedModel(saved.net, path.name, saved.net.input_shape, saved.classes, saved.dataset)
+    return TorchClassifier(saved.net, path.name, saved.net.input_shape, saved.classes, saved.dataset)
 
 
 def _made(factory: str) -> nn.Module:

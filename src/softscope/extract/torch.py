@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,12 @@ from .._torch import device_of, evaluating, image_tensor, keep_freed_memory, nn,
 from ..arrays import as_labels, spans
 from ..errors import SoftscopeError
 from ..features import FeatureSet
-from ..files import stream_safetensors
 from ..head import Head
 from .activation import before_activation, last_activation, watch_activations
 from .classifier import Classifier, answer, find_classifier
+from .collecting import Layer, check_logits, collected
 from .progress import RowBar
 
-Layer = Literal["after", "before"]
-TOLERANCE = 1e-4
 _PROBE_ROWS = 2
 
 
@@ -64,14 +62,8 @@ def extract_features(
     words = {"layer": layer, "model": type(model).__name__, "classifier": reader.classifier.name}
     words |= reader.words | dict(metadata or {})
     blocks = reader.blocks(pixels, batch, progress, name)
-    if out is None:
-        return FeatureSet(np.concatenate(list(blocks)), known, name=name, metadata=words)
-    shape = (len(pixels), reader.classifier.layer.in_features)
-    tensors: dict[str, Any] = {"z": (np.dtype(np.float32), shape, blocks)}
-    if known is not None:
-        tensors["labels"] = (known.dtype, known.shape, [known])
-    stream_safetensors(out, tensors, words)
-    return FeatureSet.open(out)
+    shape = (len(pixels), reader.head.n_features)
+    return collected(blocks, shape, known, out=out, name=name, metadata=words)
 
 
 class _Reader:
@@ -96,7 +88,7 @@ class _Reader:
             for span in spans(len(pixels), batch):
                 with evaluating(self.model):
                     z, logits, calls = self._forward(image_tensor(pixels[span]))
-                    self._check(z, logits, span.start)
+                    check_logits(self.head, z.float().cpu().numpy(), logits.float().cpu().numpy(), span.start)
                     rows = z if self.layer == "after" else before_activation(calls, self.call, z)
                 yield rows.float().cpu().numpy()
                 bar.advance(span.stop - span.start)
@@ -125,20 +117,6 @@ class _Reader:
             )
         # Where the model ends in softmax, the logits are the classifier's output, which the probe found to match.
         return taken[0], result if self.classifier.link == "logits" else taken[1], calls
-
-    def _check(self, z: torch.Tensor, logits: torch.Tensor, first_row: int) -> None:
-        rows, expected = z.float().cpu().numpy(), logits.float().cpu().numpy()
-        if not (np.isfinite(rows).all() and np.isfinite(expected).all()):
-            raise SoftscopeError(f"the model gives NaN or inf in rows from {first_row}", "Check its weights and inputs")
-        error = float(np.abs(self.head.logits(rows) - expected).max())
-        scale = float(np.abs(expected).max())
-        if error > TOLERANCE * max(scale, 1e-30):
-            raise SoftscopeError(
-                f"the head applied to the features misses the model's logits by {error:.2g} (largest {scale:.2g}), "
-                f"rows from {first_row}",
-                "Is something done to the logits after the last layer, a scale or a dropout that is on in evaluation? "
-                "Is the model in half precision (use model.float())?",
-            )
 
 
 def _head(classifier: Classifier, classes: Sequence[str] | None, name: str) -> Head:

