@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from softscope import FeatureSet, Head, SoftscopeError
 from softscope.cli.app import app
 from softscope.data import load_files
+from softscope.extract import extract_features
 from softscope.extract.folder import fit_images
 from softscope.nets import build, save_model
 from softscope.training import TrainSettings, train
@@ -146,3 +147,23 @@ def test_images_are_put_into_the_form_a_network_takes():
     colour = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
     assert fit_images(colour, (32, 32, 1)).shape == (2, 32, 32, 1)
     assert fit_images(colour, (None, None, 3)) is colour
+
+
+def test_a_catalogued_data_set_is_extracted_by_its_name(tmp_path):
+    save_model(build("small", features=4), tmp_path / "small.safetensors", classes=NAMES, dataset="digits")
+    done = run(tmp_path / "small.safetensors", "digits", "-o", tmp_path, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert sum(part["rows"] for part in told["splits"]) == 1797
+    assert FeatureSet.open(tmp_path / "test.safetensors").labels is not None
+    refused = run(tmp_path / "small.safetensors", "mnist", "-o", tmp_path / "other", "--split", "nothing")
+    assert isinstance(refused.exception, SoftscopeError)
+
+
+def test_a_terminal_gets_a_bar_and_a_pipe_none(capsys, monkeypatch):
+    images = np.zeros((6, 8, 8, 1), np.uint8)
+    monkeypatch.setenv("TERM", "xterm")
+    for terminal in (False, True):
+        monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
+        extract_features(build("small"), images, batch=2, progress=True, name="zeros")
+        assert ("features of zeros" in capsys.readouterr().err) == terminal

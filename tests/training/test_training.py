@@ -256,3 +256,14 @@ def test_any_module_can_be_trained_but_not_standardised(blobs):
     assert evaluate(module, *blobs).loss < before.loss
     with pytest.raises(SoftscopeError, match="no `normalise` step"):
         train(module, *blobs, TrainSettings(standardise=True))
+
+
+def test_a_terminal_sees_epoch_loss_and_test_accuracy_and_a_pipe_nothing(blobs, capsys, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "160")
+    for terminal, show in ((False, True), (True, False), (True, True)):
+        monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
+        train(build("toy"), *blobs, FAST, test=blobs, progress=show)
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert all((word in shown.err) == (terminal and show) for word in ("epoch 4/4", "loss", "images/s", "test"))
