@@ -102,9 +102,10 @@ def _reader(
     def read_compiled(product: NDArray) -> list[NDArray]:
         from .compiled import tails
 
-        warm, cool = np.empty((2, 4, len(product)))
-        tails(product, bias, 1.0 / temperature, warm, cool)
-        return [RANK[name](Tail(*warm), Tail(*cool)) for name in names]
+        sums = np.empty((2, 4, len(product)))
+        tails(product, bias, 1.0 / temperature, sums[0], sums[1])
+        warm, cool = Tail(*sums[0]), Tail(*sums[1])
+        return [RANK[name](warm, cool) for name in names]
 
     return read_plain if plain else read_compiled if compiled else read_rank
 

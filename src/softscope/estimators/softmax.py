@@ -6,7 +6,9 @@ exact arithmetic, which can't saturate because it pivots on the runner-up, never
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,8 @@ from .base import Estimator, Info
 _NEGLIGIBLE = -700.0
 
 
-class Tail(NamedTuple):
+@dataclass(frozen=True)
+class Tail:
     """What every rank form reads of a row of logits, sorted l_1 >= l_2 >= ..., at one temperature: float64 [N] each.
 
     With x_j = (l_j - l_2) / temperature, `gap` = (l_1 - l_2) / temperature, `rest` = sum_{j >= 2} exp(x_j), which is
@@ -48,16 +51,20 @@ class Tail(NamedTuple):
         S = exp(-gap) rest and T = exp(-gap) (gap rest - moment), so that
         log H = -gap + log(rest log1p(S)/S + (gap rest - moment) / (1 + S)), finite however large the gap is.
         """
-        mass = self._mass()
         spread = self.gap * self.rest - self.moment
-        return np.log(self.rest * (np.log1p(mass) / mass) + spread / (1.0 + mass)) - self.gap
+        return np.log(self.rest * (self._log1p_mass / self._mass) + spread / (1.0 + self._mass)) - self.gap
 
     def energy(self) -> Floats:
         """-log sum_i exp(l_i) = -(l_1 + log1p(S)), at temperature 1."""
-        return -(self.first + np.log1p(self._mass()))
+        return -(self.first + self._log1p_mass)
 
+    @cached_property
     def _mass(self) -> Floats:
         return np.exp(np.maximum(-self.gap, _NEGLIGIBLE)) * self.rest
+
+    @cached_property
+    def _log1p_mass(self) -> Floats:
+        return np.log1p(self._mass)
 
 
 def log_odds(logits: NDArray) -> Floats:
