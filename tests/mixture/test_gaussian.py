@@ -134,8 +134,8 @@ def test_statistics_of_two_halves_merge_into_those_of_the_whole(covariance):
 def test_it_stays_finite_at_2048_features():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(600, 2048)).astype(np.float32) * 30
-    labels = np.arange(600) % 3
-    mixture = fit_mixture(FeatureSet(z), labels, iterations=2)
+    labels = np.arange(600) % 2
+    mixture = fit_mixture(FeatureSet(z), labels, iterations=1)
     scores = mixture.log_density(np.concatenate([z[:5], z[:5] * 1e6]))
     assert np.isfinite(scores).all()
     assert (scores[5:] < scores[:5]).all()
