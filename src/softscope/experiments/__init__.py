@@ -40,6 +40,7 @@ REGISTER = (
         "the geometry of softmax confidence",
         "x02_geometry",
     ),
+    Entry("X7", ("fig_depth_experiment",), "depth against OOD detection", "x07_depth"),
 )
 
 
