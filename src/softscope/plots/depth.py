@@ -35,7 +35,7 @@ def against_depth(directions: Mapping[str, Mapping[str, Runs]]) -> "Figure":
     """
     with style():
         figure = new_figure(PAGE, 0.5 + 1.95 * len(directions))
-        grid = figure.subplots(len(directions), len(_PANELS), sharex=True, sharey="col", squeeze=False)
+        grid = figure.subplots(len(directions), len(_PANELS), sharex=True, squeeze=False)
         for axes, title in zip(grid[0], _PANELS):
             axes.set_title(title)
         for row, (direction, values) in zip(grid, directions.items()):
@@ -48,7 +48,8 @@ def against_depth(directions: Mapping[str, Mapping[str, Runs]]) -> "Figure":
         for axes in grid[-1]:
             axes.set_xlabel("convolutional layers")
             axes.set_xticks(sorted(next(iter(directions.values()))["accuracy"]))
-        grid[0, -1].legend(loc="best", handlelength=2.6)
+        handles, names = grid[0, -1].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower right", ncols=len(names), handlelength=2.6)
     return figure
 
 
