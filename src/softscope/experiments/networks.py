@@ -9,7 +9,7 @@ network.diagnose_command("report")                # opens it with `softscope dia
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ..data import ImageSet, find, load
@@ -48,7 +48,7 @@ class Images:
         """sha256 of the files behind `split`, so that other data means another step."""
         entry = find(self.dataset)
         if entry.name == "digits":
-            return load("digits", split).sha256
+            return _digits_digest(split)
         return {path.name: sha256(path) for path in require_files(entry, split).files}
 
 
@@ -148,6 +148,11 @@ def trained(store: Store, plan: NetworkPlan) -> TrainedNetwork:
 def subsets(networks: list[TrainedNetwork]) -> list[str]:
     """Every data set that `networks` used in part, each once."""
     return list(dict.fromkeys(line for network in networks for line in network.numbers["subsets"]))
+
+
+@cache
+def _digits_digest(split: str) -> dict[str, str]:
+    return load("digits", split).sha256
 
 
 def _train(plan: NetworkPlan, draft: Draft) -> None:

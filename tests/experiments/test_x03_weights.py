@@ -1,0 +1,57 @@
+"""X3: what is measured of a head, on heads where the answer is known, and the experiment at its smallest scale."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from softscope.engine import Engine
+from softscope.experiments.networks import NetworkPlan
+from softscope.experiments.x03_weights import SCALES, Column, cosine_deviation, run
+from softscope.geometry import optimal_structure
+from softscope.head import Head
+from softscope.runs import Store
+
+
+def test_the_optimal_structure_has_no_deviation_and_parallel_weights_the_largest() -> None:
+    assert cosine_deviation(optimal_structure(5, 16, seed=0)) == pytest.approx(0, abs=1e-12)
+    assert cosine_deviation(Head(np.ones((5, 3)))) == pytest.approx(1.25)
+
+
+def test_a_last_layer_starts_as_keras_draws_it_or_as_torch_does() -> None:
+    import torch
+
+    like = SCALES["smoke"].columns[1]
+    for column, limit in ((like, (6 / 21) ** 0.5), (replace(like, plan=torch_start(like)), 16**-0.5)):
+        heads = column.untrained(5, 60)
+        weights = np.concatenate([head.weight.ravel() for head in heads])
+        assert weights.std() == pytest.approx(limit / 3**0.5, rel=0.03)
+        assert np.abs(weights).max() <= limit
+        assert any(head.bias.any() for head in heads) == (column is not like)
+    keras = torch.empty(5, 16)
+    torch.nn.init.xavier_uniform_(keras)
+    assert float(keras.abs().max()) <= (6 / 21) ** 0.5
+
+
+def torch_start(column: Column) -> NetworkPlan:
+    plan = column.plan
+    return NetworkPlan(data=plan.data, net=plan.net, config=plan.config, training=plan.training)
+
+
+def test_every_column_is_measured_and_drawn(tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = SCALES["smoke"]
+    result = run(settings, Store(tmp_path_factory.mktemp("store")), Engine(workers=1, progress=False))
+    assert len(result.rows) == 7 * len(settings.columns)
+    assert len(result.tables["heads"]) == settings.runs * len(settings.columns)
+    heads = result.tables["heads"]
+    assert [row["classes"] for row in heads] == [2, 5]
+    assert [len(row["cosines"]) for row in heads] == [1, 10]
+    (skewed,) = result.tables["T25"]
+    cosines = np.asarray(heads[1]["cosines"])
+    assert skewed["similar"][0]["cosine"] == cosines.max()
+    from scipy.stats import skew
+
+    assert skewed["skewness"] == pytest.approx(skew(cosines))
+    assert len(result.figures["weights"].axes) == 3 * len(settings.columns)
