@@ -26,6 +26,7 @@ class Entry:
 
 REGISTER = (
     Entry("X1a", ("fig_2d",), "2-D toy: confidence far from the training data", "x01_toy"),
+    Entry("X1b", ("fig_2d",), "three digits against Fashion-MNIST: confidence over the final layer", "x01_mnist"),
     Entry(
         "X2",
         (
@@ -39,6 +40,13 @@ REGISTER = (
         ),
         "the geometry of softmax confidence",
         "x02_geometry",
+    ),
+    Entry("X3", ("fig_weight_analysis",), "last layers beside the optimal structure", "x03_weights"),
+    Entry(
+        "X4",
+        ("fig_counterfact_structs", "fig_weird_structures_pca"),
+        "last layers frozen in worse structures",
+        "x04_structures",
     ),
     Entry("X7", ("fig_depth_experiment",), "depth against OOD detection", "x07_depth"),
 )
