@@ -72,7 +72,10 @@ def _range(what: str, group: HeadGroup) -> tuple[float, float]:
     if what == "cosine":
         return -1.05, 1.05
     largest = 1.08 * max(float(np.abs(values).max()) for values in group.values(what))
-    return (0.0, largest) if what == "norm" else (-largest, largest)
+    if what == "norm":
+        return 0.0, largest
+    # At least half of the norm to each side, so that small biases look small.
+    return -max(largest, 0.5), max(largest, 0.5)
 
 
 def _histogram(axes: "Axes", trained: Floats, untrained: Floats, span: tuple[float, float]) -> None:
