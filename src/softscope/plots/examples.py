@@ -85,5 +85,6 @@ def triple_spread(names: list[str], entropy: list[float], density: list[float], 
         axes.get_yticklabels()[int(np.flatnonzero(order == chosen)[0])].set_fontweight("bold")
         axes.grid(axis="x")
         axes.set(xlabel="AUROC against the OOD data, %", ylabel="training classes", xlim=(None, 100.5))
+        axes.set_ylim(-0.6, len(names) - 0.4)
         figure.legend(loc="outside upper center", ncols=2)
     return figure

@@ -88,6 +88,8 @@ def scale_figure(
                 norms, values = [row["norm"] for row in rows], [row[what] for row in rows]
                 axes.plot(norms, values, color=colour, marker=marker, markersize=4, label=name)
             axes.set(xscale="log", xlabel="norm of the frozen weights", title=label)
+            axes.set_xticks(norms, [f"{norm:g}" for norm in norms])
+            axes.minorticks_off()
         handles, names = axes.get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=len(names))
     return figure
