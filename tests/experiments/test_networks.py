@@ -88,3 +88,15 @@ def test_claims_get_one_row_a_network(network: TrainedNetwork) -> None:
     assert [row["network"] for row in tables["T23"]] == ["a", "b"]
     assert tables["T23"][0]["low"] <= tables["T23"][0]["difference"] <= tables["T23"][0]["high"]
     assert tables["T26"][0]["entropy_out"] > tables["T26"][0]["entropy_in"]
+
+
+def test_the_four_shares_of_what_is_flagged_are_those_above_the_training_quantiles(network: TrainedNetwork) -> None:
+    from softscope.estimators import Density, Entropy
+
+    found = detection(network, "digits-3-4").json()["claims"]["T21"]
+    assert sum(found.values()) == pytest.approx(1)
+    for estimator, own in ((Entropy(), "softmax_only"), (Density(), "density_only")):
+        estimator.fit(network.head, network.train)
+        limit = np.quantile(estimator.uncertainty(network.train), 0.95)
+        share = np.mean(estimator.uncertainty(network.ood["digits-3-4"]) > limit)
+        assert found["both"] + found[own] == pytest.approx(share)

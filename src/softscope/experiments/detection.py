@@ -18,6 +18,8 @@ from .networks import TrainedNetwork
 
 OF_LOGITS = ("max", "entropy", "cool")
 FITTED = ("density", "mental", "norm", "familiarity")
+EPSILON = 0.05
+VERSION = 2  # of what `detect` gives: raised when it gives more, so that stores compute it again
 PLAIN = {"plain-max": "max", "plain-entropy": "entropy"}
 
 Scores = dict[str, Any]
@@ -25,7 +27,8 @@ Scores = dict[str, Any]
 
 def detection(network: TrainedNetwork, ood: str) -> StepResult:
     """The step whose `json()` has `accuracy`, `cross_entropy`, `auroc` by estimator, `causes`, and the claims' rows."""
-    return network.run.step("detect", partial(_detect, network, ood), inputs={"features": network.made, "ood": ood})
+    known = {"features": network.made, "ood": ood, "version": VERSION}
+    return network.run.step("detect", partial(_detect, network, ood), inputs=known)
 
 
 def _detect(network: TrainedNetwork, ood: str, draft: Draft) -> None:
@@ -46,21 +49,20 @@ def detect(head: Head, train: FeatureSet, test: FeatureSet, ood: FeatureSet) -> 
             **{name: item.uncertainty(features) for name, item in fitted.items()},
         }
 
-    low, high = score(test), score(ood)
+    low, high, known = score(test), score(ood), score(train)
     area = {name: 100 * auroc(low[name], high[name]).value for name in low}
-    median = float(np.median(scores(head, train, ("entropy",))["entropy"]))
     b, c, d = (area[name] for name in ("plain-entropy", "cool", "density"))
     return {
         "auroc": area,
         "causes": {"saturation": c - b, "extrapolation": d - c, "overlap": 100 - d},
-        "more_confident": 100 * float(np.mean(high["entropy"] < median)),
+        "more_confident": 100 * float(np.mean(high["entropy"] < np.median(known["entropy"]))),
         "norm_ratio": float(np.median(head.norms(ood.array())) / np.median(head.norms(train.array()))),
-        "claims": _evidence(low, high),
+        "claims": {**_evidence(low, high), "T21": _flagged(known, high)},
     }
 
 
 def _evidence(low: Scores, high: Scores) -> dict[str, dict[str, float]]:
-    """The rows that the claims about trained networks read (T19, T23, T24, T26)."""
+    """The rows that claims about trained networks read (T19, T23, T24, T26)."""
     from scipy.stats import spearmanr
 
     pair = [low["entropy"], high["entropy"], low["max"], high["max"]]
@@ -74,6 +76,17 @@ def _evidence(low: Scores, high: Scores) -> dict[str, dict[str, float]]:
             "entropy_in": float(np.mean(low["plain-entropy"])),
             "entropy_out": float(np.mean(high["plain-entropy"])),
         },
+    }
+
+
+def _flagged(known: Scores, high: Scores) -> dict[str, float]:
+    """Shares of OOD inputs that U_entropy and U_density flag, each above its 95 % quantile on training data (T4)."""
+    softmax, density = (high[name] > np.quantile(known[name], 1 - EPSILON) for name in ("entropy", "density"))
+    return {
+        "both": float(np.mean(softmax & density)),
+        "softmax_only": float(np.mean(softmax & ~density)),
+        "density_only": float(np.mean(~softmax & density)),
+        "neither": float(np.mean(~softmax & ~density)),
     }
 
 

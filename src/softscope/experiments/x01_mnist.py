@@ -80,7 +80,7 @@ def run(settings: PlaneSettings, store: Store, engine: Engine) -> Result:
             ),
         },
         captions=_CAPTIONS,
-        tables={"networks": [_network_row(*pair) for pair in every], **claim_tables(named, ("T19", "T23"))},
+        tables={"networks": [_network_row(*pair) for pair in every], **claim_tables(named, ("T19", "T21", "T23"))},
         notes=_NOTES,
         subsets=subsets([network for network, _ in every]),
         seconds=sum(network.seconds for network, _ in every),

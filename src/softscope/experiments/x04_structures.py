@@ -217,7 +217,7 @@ def _tables(
         "networks": [_table_row(name, *pair) for name, pairs in main.items() for pair in pairs],
         "aligned": [_table_row(name, *pair) for name, pairs in aligned.items() for pair in pairs],
         "scales": [_table_row(name, *pair) for name, pairs in scales.items() for pair in pairs],
-        **claim_tables(named, ("T19", "T23")),
+        **claim_tables(named, ("T19", "T21", "T23")),
     }
 
 
