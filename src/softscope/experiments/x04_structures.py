@@ -95,25 +95,13 @@ Found = tuple[TrainedNetwork, dict[str, Any]]
 
 def run(settings: StructureSettings, store: Store, engine: Engine) -> Result:
     """Train every structure, then the study of scales and the aligned ones; pictures are those of the first run."""
-    keys = [(name, "main") for name in PAPER for _ in range(settings.runs)]
-    plans = [one.plan(name, settings.norm) for name in PAPER for one in settings.single_runs()]
-    keys += [(name, "aligned") for name in settings.aligned for _ in range(settings.runs)]
-    plans += [
-        one.plan(name, settings.aligned_norm, aligned=True)
-        for name in settings.aligned
-        for one in settings.single_runs()
-    ]
-    small = settings.small()
-    keys += [(name, "scale") for name in MAKERS for _ in settings.norms] + [(TRAINABLE, "scale")]
-    plans += [small.plan(name, norm) for name in MAKERS for norm in settings.norms] + [small.plan(TRAINABLE, 1.0)]
+    planned = _plans(settings)
+    plans = [plan for _, _, plan in planned]
     every: list[Found] = engine.map(partial(_one, store), plans, threads=settings.threads, label="X4")
-
-    def of(name: str, part: str) -> list[Found]:
-        return [pair for key, pair in zip(keys, every) if key == (name, part)]
-
-    main = {name: of(name, "main") for name in PAPER}
-    aligned = {name: of(name, "aligned") for name in settings.aligned}
-    scales = {name: of(name, "scale") for name in (TRAINABLE, *MAKERS)}
+    parts: dict[str, dict[str, list[Found]]] = {"main": {}, "aligned": {}, "scale": {}}
+    for (part, name, _), pair in zip(planned, every):
+        parts[part].setdefault(name, []).append(pair)
+    main, aligned, scales = parts.values()
     return Result(
         rows=[
             *_rows(main),
@@ -126,6 +114,19 @@ def run(settings: StructureSettings, store: Store, engine: Engine) -> Result:
         subsets=subsets([network for network, _ in every]),
         seconds=sum(network.seconds for network, _ in every),
     )
+
+
+def _plans(settings: StructureSettings) -> list[tuple[str, str, NetworkPlan]]:
+    """(part of the experiment, structure, plan) of every network."""
+    runs, small = settings.single_runs(), settings.small()
+    main = [("main", name, one.plan(name, settings.norm)) for name in PAPER for one in runs]
+    aligned = [
+        ("aligned", name, one.plan(name, settings.aligned_norm, aligned=True))
+        for name in settings.aligned
+        for one in runs
+    ]
+    scale = [("scale", name, small.plan(name, norm)) for name in MAKERS for norm in settings.norms]
+    return [*main, *aligned, *scale, ("scale", TRAINABLE, small.plan(TRAINABLE, settings.norm))]
 
 
 _CAPTIONS = {
