@@ -1,5 +1,9 @@
 """Trained networks in the store: trained once, readable by `softscope diagnose`, their numbers right."""
 
+import json
+import shlex
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,3 +104,13 @@ def test_the_four_shares_of_what_is_flagged_are_those_above_the_training_quantil
         limit = np.quantile(estimator.uncertainty(network.train), 0.95)
         share = np.mean(estimator.uncertainty(network.ood["digits-3-4"]) > limit)
         assert found["both"] + found[own] == pytest.approx(share)
+
+
+@pytest.mark.slow
+def test_a_network_of_the_store_can_be_diagnosed(network: TrainedNetwork, tmp_path: Path) -> None:
+    words = shlex.split(network.diagnose_command(str(tmp_path / "out")))
+    softscope = [sys.executable, "-c", "from softscope.cli import main; main()"]
+    done = subprocess.run([*softscope, *words[1:], "--quiet", "--json"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["causes"]) >= {"digits-3-4"}
+    assert (tmp_path / "out" / "report.html").exists()
