@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .guard import Guard as Guard
     from .head import Head as Head
     from .metrics import Interval as Interval
+    from .reporting import report as report
 
 _HOMES = {
     "SoftscopeError": "errors",
@@ -28,6 +29,7 @@ _HOMES = {
     "Guard": "guard",
     "diagnose": "diagnosis",
     "Diagnosis": "diagnosis",
+    "report": "reporting",
 }
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "SoftscopeError",
     "__version__",
     "diagnose",
+    "report",
 ]
 
 

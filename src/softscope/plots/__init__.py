@@ -1,1 +1,1 @@
-"""One function a picture: arrays in, a matplotlib `Figure` out. The paper's figures and the report use the same."""
+"""One function a picture: arrays in, a matplotlib `Figure` out; for web pages (`svg`, `diagnosis`, `final_layer`), SVG."""

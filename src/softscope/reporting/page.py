@@ -1,0 +1,114 @@
+"""`report`: from a `Diagnosis` to one HTML file that needs no network, no server and no other file.
+
+Three walls keep a hostile name from running: jinja2 escapes every value, pictures are built from escaped parts alone,
+and the page's own policy allows no script but the one whose hash it states, and no request to anywhere.
+"""
+
+import hashlib
+import json
+import os
+from base64 import b64encode
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from ..diagnosis.model import OUTCOMES, Diagnosis
+from ..files import write_bytes
+from ..metrics import Interval
+from .pictures import curve_pictures, layer_maps, strength_pictures, structure_picture
+from .tables import cause_table, confusions, measure_tables, outcome_rows, score_table
+from .threshold import gallery, slider
+from .thumbnails import ImageSource, thumbnails
+from .verdict import summary
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def report(found: Diagnosis, path: str | os.PathLike[str], images: Mapping[str, ImageSource] | None = None) -> None:
+    """Write the report of `found` to `path`, atomically.
+
+    `images` shows the most confidently wrong inputs: for an OOD set's name, or "test", a parquet file in the hub's
+    layout or an uint8 array [N, H, W, C], in the order of the features.
+    """
+    write_bytes(path, render(found, images).encode())
+
+
+def render(found: Diagnosis, images: Mapping[str, ImageSource] | None = None) -> str:
+    """The page as text."""
+    script = _asset("report.js")
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    shown = gallery(found, thumbnails(found, images))
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            found=found,
+            outcomes=OUTCOMES,
+            style=Markup(_asset("page.css") + _asset("charts.css")),
+            script=Markup(script),
+            script_hash=digest,
+            summary=summary(found),
+            table=score_table(found),
+            measures=measure_tables(found),
+            causes=cause_table(found),
+            outcome_rows=outcome_rows(found),
+            slider=slider(found, shown),
+            gallery=shown,
+            curves=curve_pictures(found),
+            confusions=confusions(found),
+            maps=layer_maps(found),
+            structure=structure_picture(found),
+            strengths=strength_pictures(found),
+        )
+    )
+
+
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader(__package__, "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"percent": percent, "points": points, "bounds": bounds, "number": number, "pretty": pretty}
+    return made
+
+
+def _asset(name: str) -> str:
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """0.934 as 93.4 %, with a space that doesn't break."""
+    return f"{100 * share:.{digits}f}\u00a0%"
+
+
+def points(share: float) -> str:
+    """0.0421 as 4.2, with a proper minus sign."""
+    return _signed(f"{100 * share:.1f}")
+
+
+def bounds(interval: Interval, digits: int = 1) -> str:
+    """The two ends of an interval of shares in percent: 92.9 to 93.9."""
+    return f"{_signed(f'{100 * interval.low:.{digits}f}')} to {_signed(f'{100 * interval.high:.{digits}f}')}"
+
+
+def number(value: float) -> str:
+    """Four significant digits."""
+    return _signed(f"{value:.4g}")
+
+
+def _signed(digits: str) -> str:
+    """A proper minus sign, and none before zero."""
+    return digits.lstrip("-") if float(digits) == 0 else digits.replace("-", "−")
+
+
+def pretty(value: Any) -> str:
+    """A nested value of the provenance as indented JSON."""
+    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)

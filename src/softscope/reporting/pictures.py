@@ -1,0 +1,79 @@
+"""The page's pictures that stand alone: ROC curves, the map of the final layer, its structure, strength."""
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from ..diagnosis.model import Diagnosis, Histogram
+from ..plots.diagnosis import Row, histogram_rows, roc, set_rows
+from ..plots.final_layer import final_layer_map, map_background, map_size
+
+
+@dataclass(frozen=True)
+class Curves:
+    """ROC curves by OOD set; `legend` has the number of each line and its estimator's symbol."""
+
+    legend: list[tuple[int, str]]
+    pictures: dict[str, Markup]
+
+
+@dataclass(frozen=True)
+class Maps:
+    """The map by OOD set; all show the one `background`, `width` x `height` units large."""
+
+    background: str
+    width: float
+    height: float
+    pictures: dict[str, Markup]
+
+
+def curve_pictures(found: Diagnosis) -> Curves:
+    """One picture an OOD set."""
+    symbols = {name: label.symbol for name, label in found.estimators.items()}
+    pictures = {}
+    for name, curves in found.curves.items():
+        aurocs = {key: found.scores[name][key].auroc.value for key in curves}
+        pictures[name] = roc(name, curves, symbols, aurocs)
+    order = list(next(iter(found.curves.values()), {}))
+    return Curves([(index % 8, symbols[key]) for index, key in enumerate(order)], pictures)
+
+
+def layer_maps(found: Diagnosis) -> Maps:
+    """One map an OOD set."""
+    width, height = map_size(found.map)
+    background = map_background(found.map, len(found.classes))
+    pictures = {
+        name: final_layer_map(found.map, "map-confidence", name, found.classes)
+        for name in found.ood
+        if name in found.map.points
+    }
+    return Maps(background, width, height, pictures)
+
+
+def structure_picture(found: Diagnosis) -> Markup:
+    """Cosines between the weights of classes, beside random weights and the optimum."""
+    structure = found.structure
+    names = {"head": ("this network", "head"), "random": ("random weights of the same shape", "train")}
+    rows = [Row(words, "", {kind: structure.cosines.counts[key]}) for key, (words, kind) in names.items()]
+    optimum = (structure.optimal_cosine, f"optimum {structure.optimal_cosine:.3g}")
+    label = (
+        f"Histograms of the cosines between the weights of {structure.classes} classes, of this network and of random "
+        f"weights; the optimum is {structure.optimal_cosine:.3g}"
+    )
+    return histogram_rows(
+        structure.cosines.edges, rows, "cosine between the weights of two classes", label, optimum=optimum
+    )
+
+
+def strength_pictures(found: Diagnosis) -> list[tuple[str, Markup]]:
+    """Strength, familiarity and the other cosines, of train, test and each OOD set."""
+    told: list[tuple[str, str, Histogram]] = [
+        ("Strength", "norm of the features", found.strength),
+        ("Familiarity", "largest cosine to a class", found.familiarity),
+        ("Other classes", "cosine to the other classes", found.other_cosines),
+    ]
+    names = list(found.ood)
+    return [
+        (title, histogram_rows(found_.edges, set_rows(found_, names), axis, f"Histograms of {axis} by set"))
+        for title, axis, found_ in told
+    ]

@@ -1,0 +1,149 @@
+"""The page's tables and bars: AUROCs, further measures, causes, outcomes, and the classes OOD inputs are taken for."""
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from ..diagnosis.model import Causes, Diagnosis, Score
+from ..metrics import Interval
+from ..plots.diagnosis import cause_bar, cause_segments, outcome_bar
+from .verdict import CONFIDENCE
+
+_MOST_CLASSES = 8
+_STARTS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An AUROC, whether none in its column is larger, and how strongly it is shaded."""
+
+    auroc: Interval
+    best: bool
+
+    @property
+    def heat(self) -> float:
+        """From 0 at chance to 1 at perfect, slow at first: the last points are the hardest."""
+        return max(0.0, 2 * self.auroc.value - 1) ** 3
+
+
+@dataclass(frozen=True)
+class EstimatorRow:
+    """One estimator's AUROC on the mean and on each OOD set, and at finding the network's own mistakes."""
+
+    name: str
+    symbol: str
+    formula: str
+    cells: list[Cell]
+    mistakes: Cell | None
+    baseline: bool
+    recommended: bool
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Rows, the best mean first: the mean, then the OOD sets `columns`."""
+
+    columns: list[str]
+    rows: list[EstimatorRow]
+
+
+@dataclass(frozen=True)
+class CauseRow:
+    """One bar of causes, and its figures."""
+
+    name: str
+    bar: Markup
+    causes: Causes
+
+
+@dataclass(frozen=True)
+class CauseTable:
+    """Bars that all start at `low`, and the ticks below them as (value, share of the width).
+
+    `taken_back`: some cause is negative, so that its bar has a strip below.
+    """
+
+    low: float
+    ticks: list[tuple[float, float]]
+    rows: list[CauseRow]
+    taken_back: bool
+
+
+@dataclass(frozen=True)
+class OutcomeRow:
+    """One bar of what became of each input, and the share that plain entropy caught."""
+
+    name: str
+    bar: Markup
+    rows: int
+    shares: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TakenFor:
+    """A class that OOD inputs were taken for, as shares of all; `let_through` is part of `share`."""
+
+    name: str
+    share: float
+    let_through: float
+
+
+def score_table(found: Diagnosis) -> ScoreTable:
+    """AUROC of every estimator by OOD set, the mean first."""
+    columns = [found.mean_scores, *found.scores.values()]
+    best = [max(score.auroc.value for score in scores.values()) for scores in columns]
+    best_at_mistakes = max((item.value for item in found.mistakes.values()), default=1.0)
+    order = sorted(found.mean_scores, key=lambda key: -found.mean_scores[key].auroc.value)
+    rows = []
+    for key in order:
+        cells = [Cell(scores[key].auroc, scores[key].auroc.value >= most) for scores, most in zip(columns, best)]
+        own = found.mistakes.get(key)
+        label = found.estimators[key]
+        mistakes = None if own is None else Cell(own, own.value >= best_at_mistakes)
+        is_best = key == found.advice.recommended
+        rows.append(EstimatorRow(key, label.symbol, label.formula, cells, mistakes, key == CONFIDENCE, is_best))
+    return ScoreTable(list(found.scores), rows)
+
+
+def measure_tables(found: Diagnosis) -> list[tuple[str, list[tuple[str, Score]]]]:
+    """Every measure of every estimator, on the mean and by OOD set, the best AUROC first."""
+    out = []
+    for name, scores in [("mean", found.mean_scores), *found.scores.items()]:
+        order = sorted(scores.items(), key=lambda item: -item[1].auroc.value)
+        out.append((name, [(found.estimators[key].symbol, score) for key, score in order]))
+    return out
+
+
+def cause_table(found: Diagnosis) -> CauseTable:
+    """The mean and each OOD set, on an axis that starts at a round number below them all."""
+    named = [("mean", found.mean_causes), *found.causes.items()]
+    lowest = min(min(causes.entropy.low, causes.cool.low, causes.density.low) for _, causes in named)
+    low = max((start for start in _STARTS if start < lowest - 0.1 * (1 - lowest)), default=0.0)
+    rows = [CauseRow(name, cause_bar(name, causes, low), causes) for name, causes in named]
+    ticks = [(low + share * (1 - low), share) for share in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
+    taken_back = any(part.size < -0.0005 for row in rows for part in cause_segments(row.causes)[1:])
+    return CauseTable(low, ticks, rows, taken_back)
+
+
+def outcome_rows(found: Diagnosis) -> list[OutcomeRow]:
+    """What became of the inputs of each OOD set at 5 % false alarms."""
+    out = []
+    for name, inputs in found.inputs.items():
+        total = max(1, sum(inputs.counts.values()))
+        shares = {letter: count / total for letter, count in inputs.counts.items()}
+        out.append(OutcomeRow(name, outcome_bar(name, inputs), total, shares))
+    return out
+
+
+def confusions(found: Diagnosis) -> dict[str, list[TakenFor]]:
+    """The classes that each OOD set is most often taken for."""
+    out = {}
+    for name, inputs in found.inputs.items():
+        total = max(1, sum(inputs.taken_for))
+        order = sorted(range(len(found.classes)), key=lambda k: -inputs.taken_for[k])[:_MOST_CLASSES]
+        out[name] = [
+            TakenFor(found.classes[k], inputs.taken_for[k] / total, inputs.let_through[k] / total)
+            for k in order
+            if inputs.taken_for[k]
+        ]
+    return out

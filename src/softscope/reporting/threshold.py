@@ -1,0 +1,188 @@
+"""The threshold slider: what it needs to know, the histograms it moves a line through, the inputs that change sides."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from ..diagnosis.model import OUTCOMES, Diagnosis, InputRow, ThresholdTable
+from ..plots.diagnosis import Row, histogram_rows
+from .thumbnails import MAX_SHOWN, Thumbnails
+from .verdict import CONFIDENCE, EXACT_CONFIDENCE
+
+FALSE_ALARMS = 0.05
+_TAGS = {
+    "E": "caught",
+    "R": "rounding",
+    "T": "saturation",
+    "X": "extrapolation",
+    "M": "misfit",
+    "O": "overlap",
+}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One shown input. `number` is its place in the slider's data."""
+
+    number: int
+    row: int
+    image: str | None
+    taken_for: str
+    true_class: str | None
+    confidence: str
+    outcome: str
+    tag: str
+    words: str
+    flagged: bool
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The shown inputs of one set."""
+
+    name: str
+    of_test: bool
+    total: int
+    rows: list[InputRow]
+    tiles: list[Tile]
+    pixelated: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An estimator the slider can use, its histograms, and where it starts."""
+
+    symbol: str
+    start: int
+    last: int
+    picture: Markup
+
+
+@dataclass(frozen=True)
+class Slider:
+    """The slider's choices, the shares at its start, and all it needs to know as JSON (numbers only, no names)."""
+
+    choices: list[Choice]
+    false_alarms: float
+    rule: str
+    missed: dict[str, float]
+    data: Markup
+
+
+def chosen_estimators(found: Diagnosis) -> list[str]:
+    """The estimators with a table of thresholds, confidence first."""
+    return sorted(found.thresholds, key=lambda key: key not in (CONFIDENCE, EXACT_CONFIDENCE))
+
+
+def start_of(table: ThresholdTable) -> int:
+    """The last threshold with at most 5 % false alarms."""
+    fitting = [index for index, share in enumerate(table.false_alarms) if share <= FALSE_ALARMS + 1e-9]
+    return fitting[-1] if fitting else 0
+
+
+def slider(found: Diagnosis, shelves: list[Shelf]) -> Slider:
+    """Everything the slider shows, at the start and when it moves."""
+    names = chosen_estimators(found)
+    choices = [_choice(found, name) for name in names]
+    first, start = found.thresholds[names[0]], choices[0].start
+    missed = {name: first.missed[name][start] for name in found.ood}
+    data = {
+        "estimators": [_numbers(found, name) for name in names],
+        "inputs": [[row.scores[name] for name in names] for shelf in shelves for row in shelf.rows],
+    }
+    rule = rule_of(names[0], first.thresholds[start])
+    return Slider(choices, first.false_alarms[start], rule, missed, safe_json(data))
+
+
+def gallery(found: Diagnosis, pictures: Thumbnails) -> list[Shelf]:
+    """The most confident inputs of each OOD set, and the most confident mistakes on test."""
+    sets = [(name, inputs.examples, found.ood[name].rows) for name, inputs in found.inputs.items()]
+    shelves, number = [], 0
+    for name, rows, total in [*sets, ("test", found.test_mistakes, found.test.rows)]:
+        images = pictures.get(name, {})
+        shown = [row for row in rows[:MAX_SHOWN] if row.row in images or not images]
+        if shown:
+            tiles = [_tile(found, number + place, row, images.get(row.row)) for place, row in enumerate(shown)]
+            small = any(uri.startswith("data:image/png") for uri in images.values())
+            shelves.append(Shelf(name, name not in found.ood, total, shown, tiles, small))
+            number += len(shown)
+    return shelves
+
+
+def safe_json(value: Any) -> Markup:
+    """JSON that can't end the element it stands in."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def rule_of(name: str, threshold: float) -> str:
+    """The threshold in words; of confidence as a confidence: U_max = -max s, in its rank form log((1 - s) / s)."""
+    if name == CONFIDENCE:
+        return f"confidence below {confidence_words(-threshold)}"
+    if name == EXACT_CONFIDENCE:
+        return f"confidence below {confidence_words(1 / (1 + math.exp(min(threshold, 700.0))))}"
+    return f"score above {threshold:.4g}"
+
+
+def _choice(found: Diagnosis, name: str) -> Choice:
+    table = found.thresholds[name]
+    start = start_of(table)
+    symbol = found.estimators[name].symbol
+    histogram = found.uncertainty[name]
+    aurocs = {ood: found.scores[ood][name].auroc.value for ood in found.ood}
+    rows = [
+        Row(ood, f"AUROC {100 * aurocs[ood]:.1f} %", {"test": histogram.counts["test"], "ood": histogram.counts[ood]})
+        for ood in found.ood
+    ]
+    words = ", ".join(f"{ood} {100 * area:.1f} %" for ood, area in aurocs.items())
+    label = f"Histograms of {symbol} for test inputs and each OOD set; AUROC of {words}"
+    axis = f"{symbol}: certain on the left, uncertain on the right"
+    picture = histogram_rows(histogram.edges, rows, axis, label, threshold=table.thresholds[start])
+    label_of = f"{symbol} (confidence)" if name in (CONFIDENCE, EXACT_CONFIDENCE) else symbol
+    return Choice(label_of, start, len(table.thresholds) - 1, picture)
+
+
+def _numbers(found: Diagnosis, name: str) -> dict[str, Any]:
+    table = found.thresholds[name]
+    return {
+        "start": start_of(table),
+        "thresholds": list(table.thresholds),
+        "rules": [rule_of(name, threshold) for threshold in table.thresholds],
+        "alarms": _rounded(table.false_alarms),
+        "missed": [_rounded(table.missed[ood]) for ood in found.ood],
+    }
+
+
+def _rounded(shares: tuple[float, ...]) -> list[float]:
+    return [round(share, 5) for share in shares]
+
+
+def _tile(found: Diagnosis, number: int, row: InputRow, image: str | None) -> Tile:
+    first = chosen_estimators(found)[0]
+    table = found.thresholds[first]
+    return Tile(
+        number=number,
+        row=row.row,
+        image=image,
+        taken_for=found.classes[row.predicted],
+        true_class=None if row.label is None or row.outcome else found.classes[row.label],
+        confidence=confidence_words(row.confidence),
+        outcome=row.outcome,
+        tag=_TAGS.get(row.outcome, ""),
+        words=OUTCOMES.get(row.outcome, ""),
+        flagged=row.scores[first] > table.thresholds[start_of(table)],
+    )
+
+
+def confidence_words(confidence: float) -> str:
+    """99.98 %, never rounded up to 100 unless it is."""
+    for digits in (1, 2, 3, 4):
+        words = f"{100 * confidence:.{digits}f}"
+        if float(words) < 100:
+            return f"{words}\u00a0%"
+    return "100\u00a0%" if confidence == 1 else ">99.9999\u00a0%"

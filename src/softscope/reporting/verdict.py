@@ -1,0 +1,129 @@
+"""The top of the page: can confidence be trusted, why not, what to do, in words and few numbers."""
+
+from dataclasses import dataclass
+
+from ..diagnosis.model import Diagnosis, Finding, Score, Verdict
+from ..metrics import Interval
+
+CONFIDENCE = "plain-max"  # the confidence as networks print it
+EXACT_CONFIDENCE = "max"  # the same, not rounded
+
+_ICONS: dict[Verdict, str] = {"trust": "✓", "caution": "!", "do not trust": "✕", "undecided": "?"}
+_CAUSES = {
+    "saturation": ("1 Saturation", "cause-1b", "the softmax is so sure of everything that it can't rank inputs"),
+    "extrapolation": (
+        "2 Extrapolation",
+        "cause-2a",
+        "it is sure where no training input lies, and unsure of hard but familiar inputs",
+    ),
+    "overlap": ("3 Overlap", "cause-3b", "the features of unfamiliar inputs lie among those of test inputs"),
+}
+
+
+@dataclass(frozen=True)
+class SetVerdict:
+    """The verdict on confidence against one OOD set."""
+
+    name: str
+    verdict: Verdict
+    icon: str
+    kind: str
+    missed: Interval
+
+
+@dataclass(frozen=True)
+class CauseLine:
+    """One cause in a line: its name, its colour on the page, what it means, and what it costs."""
+
+    name: str
+    kind: str
+    words: str
+    points: Interval
+    largest: bool
+
+
+@dataclass(frozen=True)
+class KeyFigure:
+    """One of the numbers beside the verdict."""
+
+    words: str
+    value: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the top of the page says; `actions` are the pieces of advice on what to do, `asides` the others."""
+
+    icon: str
+    kind: str
+    title: str
+    detail: str
+    figures: list[KeyFigure]
+    by_set: list[SetVerdict]
+    causes: list[CauseLine]
+    actions: list[str]
+    asides: list[str]
+    warnings: list[Finding]
+    notes: list[Finding]
+
+
+def summary(found: Diagnosis) -> Summary:
+    """Verdict, key figures, verdict by OOD set (the worst first), causes and advice over all sets."""
+    advice = found.advice
+    title, _, detail = advice.headline.partition(": ")
+    by_set = [
+        SetVerdict(
+            name, verdict, _ICONS[verdict], kind_of(verdict), found.scores[name][CONFIDENCE].missed_at_95_accepted
+        )
+        for name, verdict in advice.verdicts.items()
+    ]
+    general = [sentence for sentence in advice.sentences if sentence.ood is None]
+    return Summary(
+        icon=_ICONS[advice.verdict],
+        kind=kind_of(advice.verdict),
+        title=title if detail else advice.headline,
+        detail=detail[:1].upper() + detail[1:],
+        figures=_figures(found),
+        by_set=sorted(by_set, key=lambda item: -item.missed.value),
+        causes=_causes(found),
+        actions=[sentence.text for sentence in general if sentence.about in ("estimator", "help", "samples")],
+        asides=[sentence.text for sentence in general if sentence.about in ("confidence", "mistakes")],
+        warnings=[finding for finding in found.self_check if finding.level == "warning"],
+        notes=[finding for finding in found.self_check if finding.level == "note"],
+    )
+
+
+def kind_of(verdict: Verdict) -> str:
+    """The verdict as a class of the style sheet."""
+    return verdict.replace(" ", "-")
+
+
+def _causes(found: Diagnosis) -> list[CauseLine]:
+    parts: dict[str, Interval] = {name: getattr(found.mean_causes, name) for name in _CAUSES}
+    largest = max(parts, key=lambda name: parts[name].value)
+    return [CauseLine(*_CAUSES[name], part, name == largest) for name, part in parts.items()]
+
+
+def _figures(found: Diagnosis) -> list[KeyFigure]:
+    """Accuracy, AUROC and misses of confidence, and the misses of what the advice recommends."""
+    today = found.mean_scores[CONFIDENCE]
+    out = []
+    if found.test.accuracy is not None:
+        words = f"on {found.test.rows:,} test inputs; mean confidence {100 * found.test.mean_confidence:.1f}\u00a0%"
+        out.append(KeyFigure("Accuracy", f"{100 * found.test.accuracy.value:.1f}\u00a0%", words))
+    auroc = today.auroc
+    words = f"{100 * auroc.low:.1f} to {100 * auroc.high:.1f}; 100 is perfect, 50 is guessing"
+    out += [
+        KeyFigure("AUROC of confidence", f"{100 * auroc.value:.1f}\u00a0%", words),
+        _missed("Missed by confidence", today),
+    ]
+    best = found.advice.recommended
+    if best is not None:
+        out.append(_missed(f"Missed by {found.estimators[best].symbol}", found.mean_scores[best]))
+    return out
+
+
+def _missed(words: str, score: Score) -> KeyFigure:
+    share = score.missed_at_95_accepted.value
+    return KeyFigure(words, f"{100 * share:.1f}\u00a0%", "of unfamiliar inputs at 5\u00a0% false alarms")
