@@ -40,7 +40,7 @@ class Contest:
 
     def value(self) -> float:
         """P(U_ood > U_test) + 1/2 P(equal)."""
-        return float((self.first + self.last).mean() / (2 * self.low.size))
+        return int((self.first + self.last).sum()) / (2 * self.low.size * self.high.size)
 
     def draws(self, test: Weights, ood: Weights) -> Floats:
         """The same under each row of weights [draws, rows], NaN where a side has none."""
