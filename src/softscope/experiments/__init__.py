@@ -48,6 +48,12 @@ REGISTER = (
         "last layers frozen in worse structures",
         "x04_structures",
     ),
+    Entry(
+        "X5",
+        ("fig_activation_mnsit_fashion", "fig_ankle_boots"),
+        "final-layer activations of familiar and OOD inputs",
+        "x05_activations",
+    ),
     Entry("X7", ("fig_depth_experiment",), "depth against OOD detection", "x07_depth"),
 )
 

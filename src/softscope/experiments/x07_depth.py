@@ -47,9 +47,9 @@ SCALES = {
         runs=2,
     ),
     "laptop": DepthSettings(
-        first=replace(MNIST, train=5000, test=2000),
-        second=replace(FASHION, train=5000, test=2000),
-        epochs=4,
+        first=replace(MNIST, train=4000, test=2000),
+        second=replace(FASHION, train=4000, test=2000),
+        epochs=3,
         runs=3,
     ),
     "paper": DepthSettings(runs=5),

@@ -1,0 +1,150 @@
+"""Every triple of classes of a data set, one small network each, ranked by how much its features overlap with OOD data.
+
+Overlap is the paper's cause 3: 100 % less the AUROC of U_density. Which class is to blame is read off means: the
+overlap of triples with the class less that of triples without it.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..engine import Engine
+from ..runs import Store
+from ..training import TrainSettings
+from .base import Mean, Row, Settings, Statement
+from .detection import detection
+from .networks import Images, NetworkPlan, trained
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Search:
+    """Triples of the classes of `data` (all of them unless it names some) against `ood`, on small networks."""
+
+    data: Images
+    ood: Images
+    net: str = "lenet"
+    features: int = 16
+    epochs: int = 3
+    batch: int = 32
+
+    def plans(self, settings: Settings) -> list[NetworkPlan]:
+        """One network a triple, all from the same seed."""
+        from ..data import find
+
+        training = TrainSettings(
+            epochs=self.epochs, batch=self.batch, seed=settings.seed, threads=settings.threads, precision="float32"
+        )
+        classes = self.data.classes or range(len(find(self.data.dataset).classes))
+        return [
+            NetworkPlan(
+                data=replace(self.data, classes=triple),
+                ood=(self.ood,),
+                net=self.net,
+                config={"features": self.features},
+                training=training,
+            )
+            for triple in combinations(classes, 3)
+        ]
+
+
+@dataclass(frozen=True)
+class Triples:
+    """`table` has a row a triple, the largest overlap first."""
+
+    table: list[dict[str, Any]]
+    subsets: list[str]
+    seconds: float
+
+    def effects(self) -> list[dict[str, Any]]:
+        """For each class the mean overlap of triples with it and without it, the largest difference first."""
+        names = dict.fromkeys(name for row in self.table for name in row["classes"])
+        rows = [{"class": name, **self._effect(name)} for name in names]
+        return sorted(rows, key=lambda row: -row["difference"])
+
+    def rows(self, suspect: str) -> list[Row]:
+        """The suspect beside the other classes. That it is to blame holds if no other class has a larger effect and
+        its own exceeds two standard errors."""
+        effects = self.effects()
+        order = [row["class"] for row in effects]
+        own = effects[order.index(suspect)]
+        blamed = order[0] == suspect and own["difference"] > 2 * own["standard_error"]
+        named = [suspect in row["classes"] for row in self.table]
+        worst = ", ".join(self.table[0]["classes"])
+        difference = Mean(own["difference"], own["standard_error"], len(self.table))
+        return [
+            Row(
+                f"overlap of triples with {suspect}, less without ({len(self.table)} triples)",
+                difference,
+                Statement("the class behind the failure", blamed),
+                "points",
+            ),
+            Row(
+                f"rank of {suspect} among {len(order)} classes by that difference",
+                Mean(1.0 + order.index(suspect)),
+                digits=0,
+            ),
+            Row(f"triples with {suspect} among the worst {sum(named)}", Mean(sum(named[: sum(named)])), digits=0),
+            Row(f"overlap of the worst triple: {worst}", Mean(self.table[0]["overlap"]), unit="%"),
+            Row(
+                f"overlap of the best triple: {', '.join(self.table[-1]['classes'])}",
+                Mean(self.table[-1]["overlap"]),
+                unit="%",
+            ),
+        ]
+
+    def picture(self, suspect: str) -> "Figure":
+        """The ranking, and the effect of each class."""
+        from ..plots.activations import ranking
+
+        return ranking([(row["classes"], row["overlap"]) for row in self.table], self.effects(), suspect)
+
+    def _effect(self, name: str) -> dict[str, float]:
+        inside = np.array([row["overlap"] for row in self.table if name in row["classes"]])
+        outside = np.array([row["overlap"] for row in self.table if name not in row["classes"]])
+        errors = [own.std(ddof=1) / np.sqrt(len(own)) if len(own) > 1 else 0.0 for own in (inside, outside)]
+        return {
+            "with": float(inside.mean()),
+            "with_error": float(errors[0]),
+            "without": float(outside.mean()),
+            "without_error": float(errors[1]),
+            "difference": float(inside.mean() - outside.mean()),
+            "standard_error": float(np.hypot(errors[0], errors[1])),
+        }
+
+
+def rank_triples(search: Search, settings: Settings, store: Store, engine: Engine) -> Triples:
+    """Train (or read) a network for each triple and rank them."""
+    plans = search.plans(settings)
+    found = engine.map(partial(_one_triple, store), plans, threads=settings.threads, label="triples")
+    table = sorted((row for row, _, _ in found), key=lambda row: -row["overlap"])
+    return Triples(table, [f"each triple, {line}" for line in found[0][1]], sum(seconds for _, _, seconds in found))
+
+
+def _one_triple(store: Store, plan: NetworkPlan) -> tuple[dict[str, Any], list[str], float]:
+    network = trained(store, plan)
+    step = detection(network, plan.ood[0].name)
+    numbers = step.json()
+    row = {
+        "classes": list(network.head.classes or ()),
+        "labels": list(plan.data.classes or ()),
+        "overlap": numbers["causes"]["overlap"],
+        "auroc_entropy": numbers["auroc"]["entropy"],
+        "auroc_density": numbers["auroc"]["density"],
+        "accuracy": numbers["accuracy"],
+        "taken_for": _taken_for(network),
+    }
+    return row, network.numbers["subsets"], network.seconds + float(step.provenance.get("seconds", 0.0))
+
+
+def _taken_for(network: Any) -> dict[str, float]:
+    """Percentage of OOD inputs that the network takes for each class."""
+    (ood,) = network.ood.values()
+    taken = np.asarray(network.head.logits(ood.array())).argmax(axis=1)
+    names = network.head.classes
+    return {name: 100 * float(np.mean(taken == index)) for index, name in enumerate(names)}
