@@ -78,12 +78,8 @@ def score(
         raise SoftscopeError(f"--on-bad {on_bad}: no such way", "Choose error or flag")
     way: OnBad = "flag" if on_bad == "flag" else "error"
     loaded = Guard.load(path)
-    try:
-        with RowBar(len(FeatureSet.open(features)), "scoring", show=True) as bar:
-            found = score_file(loaded, features, output, on_bad=way, batch=batch, progress=bar.advance)
-    except KeyboardInterrupt:
-        print("softscope: interrupted; the same command goes on where it stopped", file=sys.stderr)
-        raise typer.Exit(130) from None
+    with RowBar(len(FeatureSet.open(features)), "scoring", show=True) as bar:
+        found = score_file(loaded, features, output, on_bad=way, batch=batch, progress=bar.advance)
     if as_json:
         typer.echo(json.dumps(found.to_dict() | {"output": str(output)}, indent=1))
         return

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import SoftscopeError
-from ..files import atomic_path, reading, write_json, writing_failed
+from ..files import atomic_path, reading, sync, write_json, writing_failed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,8 +44,9 @@ class Parts:
 
         bad = alarms = 0
         schema = self._read(0).schema
+        joined = self.folder / "joined"  # made in here, so that a killed process leaves nothing beside the output
         with (
-            atomic_path(target) as temporary,
+            atomic_path(joined) as temporary,
             open(temporary, "wb") as file,
             pq.ParquetWriter(file, schema, write_page_checksum=True) as writer,
         ):
@@ -54,6 +55,12 @@ class Parts:
                 writer.write_table(table, row_group_size=len(table))
                 bad += int(table["bad"].to_numpy().sum())
                 alarms += int(table["alarm"].to_numpy().sum())
+        try:
+            os.replace(joined, target)
+        except OSError as error:
+            raise writing_failed(target, error) from error
+        with suppress(OSError):  # the file is whole and in place; some file systems can't sync a folder
+            sync(target.parent)
         return bad, alarms
 
     def _read(self, number: int) -> "pa.Table":

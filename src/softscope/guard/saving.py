@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
+from ..arrays import Floats
 from ..canonical import plain
 from ..errors import SoftscopeError
 from ..estimators import ESTIMATORS, estimator, estimator_class
-from ..files import read_safetensors, reading, safetensors_header, safetensors_preamble, stream_safetensors
+from ..files import first_line, read_safetensors, safetensors_header, safetensors_preamble, stream_safetensors
 from ..head import Head
 from .conformal import Calibration
 from .guard import Guard, finite_scores
@@ -46,9 +47,14 @@ def load_guard(path: str | os.PathLike[str]) -> Guard:
         )
     tensors, metadata = read_safetensors(path)
     _check_unchanged(path, tensors, metadata)
-    with reading(path, "guard"), np.errstate(all="ignore"):
-        guard = _rebuild(tensors, json.loads(metadata["guard"]))
-        _check_probes(guard, path)
+    try:
+        with np.errstate(all="ignore"):
+            guard = _rebuild(tensors, json.loads(metadata["guard"]))
+            found = finite_scores(guard.estimator, guard.probes[0])
+    except Exception as error:  # hostile contents under a right digest meet errors of many types
+        reason = error.what if isinstance(error, SoftscopeError) else first_line(error)
+        raise SoftscopeError(f"{path}: a guard that can't work ({reason})", "Fit it again") from error
+    _check_probes(found, guard.probes[1], path)
     return guard
 
 
@@ -114,15 +120,14 @@ def _rebuild(tensors: dict[str, NDArray], words: Any) -> Guard:
     )
     if not sound:
         raise ValueError("calibration scores that are not finite and ascending")
-    probes = (tensors["probe.z"], tensors["probe.scores"])
+    expected = tensors["probe.scores"]
+    if expected.shape != tensors["probe.z"].shape[:1] or not np.isfinite(expected).all():
+        raise ValueError("probe scores that don't fit the probe rows")
+    probes = (tensors["probe.z"], expected)
     return Guard(fitted, calibration, words["false_alarms"], per_class=per_class, probes=probes)
 
 
-def _check_probes(guard: Guard, path: str | os.PathLike[str]) -> None:
-    rows, expected = guard.probes
-    found = finite_scores(guard.estimator, rows)
-    if expected.shape != found.shape or not np.isfinite(expected).all():
-        raise ValueError("probe scores that don't fit the probe rows")
+def _check_probes(found: Floats, expected: Floats, path: str | os.PathLike[str]) -> None:
     if np.abs(found - expected).max() > _PROBE_TOLERANCE * np.abs(expected).max():
         raise SoftscopeError(
             f"{path}: scores its own probe rows differently here, {found[0]:.6g} instead of {expected[0]:.6g}",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 OnBad = Literal["error", "flag"]
 Progress = Callable[[int], None]
 BATCH_BYTES = 1 << 26
+_MEND = "Mend what made it, or have such rows marked with --on-bad flag"
 _COLUMNS = ("row", "uncertainty", "p_value", "alarm", "predicted", "bad")
 
 
@@ -99,7 +100,10 @@ def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) ->
     import pyarrow as pa
 
     if on_bad == "error":
-        check_finite(rows, f"{name}: z", first_row=first)
+        try:
+            check_finite(rows, f"{name}: z", first_row=first)
+        except SoftscopeError as error:
+            raise SoftscopeError(error.what, _MEND) from error
     good = np.flatnonzero(np.isfinite(rows).all(axis=1))
     classes = predicted_or_none(guard.head, rows[good])
     good, classes = good[classes >= 0], classes[classes >= 0]
@@ -113,8 +117,7 @@ def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) ->
     bad[good] = False
     if on_bad == "error" and bad.any():
         raise SoftscopeError(
-            f"{name}: row {first + int(bad.argmax())} can't be scored, its features are too large",
-            "Mend what made it, or mark such rows with --on-bad flag",
+            f"{name}: row {first + int(bad.argmax())} can't be scored, its features are too large", _MEND
         )
     p_values = guard.calibration.p_values(scores, classes if guard.per_class else np.zeros(len(good), np.int64))
     values: dict[str, Any] = {"row": np.arange(first, first + len(rows))}
