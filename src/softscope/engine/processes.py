@@ -139,6 +139,7 @@ def _serve(pipe: connection.Connection, task: bytes, threads: int) -> None:
             try:
                 item = pipe.recv()
             except (EOFError, OSError):
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)  # no task is left to clean up; the end is silent
                 return
             _answer(pipe, _outcome(function, item))
 
