@@ -54,6 +54,7 @@ REGISTER = (
         "final-layer activations of familiar and OOD inputs",
         "x05_activations",
     ),
+    Entry("X6", ("fig_noise",), "the whole input space through the filter", "x06_filter"),
     Entry("X7", ("fig_depth_experiment",), "depth against OOD detection", "x07_depth"),
 )
 

@@ -140,6 +140,7 @@ class Result:
     notes     sentences that belong beside the numbers: protocol where the paper is silent, what was left out
     subsets   every data set used in part, e.g. "svhn: 15,000 of 73,257 training images"
     seconds   wall time of the steps behind the numbers, whenever they were computed
+    timings   further times and speeds, kept apart from what repeats
     """
 
     rows: list[Row]
@@ -149,6 +150,7 @@ class Result:
     notes: list[str] = field(default_factory=list)
     subsets: list[str] = field(default_factory=list)
     seconds: float | None = None
+    timings: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def document(
         "notes": result.notes,
         "subsets": result.subsets,
         "captions": result.captions,
-        "provenance": provenance | {"step_seconds": result.seconds},
+        "provenance": provenance | {"step_seconds": result.seconds, **result.timings},
     }
     written: dict[str, Any] = plain(found, experiment.id)
     return written
