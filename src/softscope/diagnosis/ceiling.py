@@ -3,7 +3,8 @@
 Several classifiers learn to tell them apart from the features and from the scores of all estimators. In each outer fold
 the best on an inner split is fitted anew on the fold's complement and scores the fold, so that no row is judged by a
 classifier, or by a choice of one, that has seen it. Rows compete within their fold only, because scores of two
-classifiers do not compare. It is an estimate from a limited number of rows and classifiers: it can be too low.
+classifiers do not compare. It is an estimate from a limited number of rows and classifiers: it can be too low. Its
+interval is that of judging: what other rows to learn from would change is not in it.
 """
 
 from collections.abc import Sequence

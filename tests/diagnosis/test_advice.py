@@ -1,0 +1,147 @@
+"""Verdicts at their documented borders, recommendations that chance can't make, and sample sizes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from softscope.diagnosis import diagnose
+from softscope.diagnosis.advice import Facts, advise, corrected, recommend, rows_to_settle
+from softscope.diagnosis.model import Causes, EstimatorLabel, Score, SetSummary
+from softscope.features import FeatureSet
+from softscope.geometry import optimal_structure
+from softscope.head import Head
+from softscope.metrics import Interval
+
+from .example import example
+
+
+def _around(value: float, half: float = 0.01) -> Interval:
+    return Interval(value, max(0.0, value - half), min(1.0, value + half))
+
+
+def _score(auroc: float = 0.9, missed: Interval | None = None, gain: Interval | None = None) -> Score:
+    missed = missed or _around(0.3)
+    return Score(_around(auroc), _around(auroc), _around(0.3), missed, gain or Interval(0, 0, 0), 0.5)
+
+
+CAUSES = Causes(*[_around(0.05)] * 7, None, None, *[_around(0.05)] * 4)
+LABELS = {
+    "plain-max": EstimatorLabel("U_max in float32", "", ("head",), ""),
+    "cool": EstimatorLabel("U_cool", "", ("head",), ""),
+    "density": EstimatorLabel("U_density", "", ("train",), ""),
+}
+
+
+def _facts(missed: dict[str, Interval], others: dict[str, Score] | None = None, **changes) -> Facts:
+    scores = {name: {"plain-max": _score(missed=found), **(others or {})} for name, found in missed.items()}
+    sets = {name: SetSummary(name, "ood", 500, None, "", None, 0.5) for name in missed}
+    test = SetSummary("test", "test", 400, None, "", _around(0.9), 0.9)
+    facts = Facts(LABELS, test, sets, scores, next(iter(scores.values())), dict.fromkeys(missed, CAUSES), CAUSES, {})
+    return replace(facts, **changes)
+
+
+@pytest.mark.parametrize(
+    ("missed", "verdict"),
+    [
+        (Interval(0.05, 0.02, 0.10), "trust"),
+        (Interval(0.05, 0.02, 0.11), "undecided"),
+        (Interval(0.3, 0.11, 0.5), "caution"),
+        (Interval(0.4, 0.3, 0.51), "undecided"),
+        (Interval(0.6, 0.51, 0.7), "do not trust"),
+        (Interval(0.3, 0.05, 0.7), "undecided"),
+    ],
+)
+def test_the_verdict_follows_the_share_let_through(missed, verdict) -> None:
+    found = advise(_facts({"svhn": missed}))
+    assert found.verdict == verdict
+    assert found.verdicts == {"svhn": verdict}
+    assert f"{missed.value:.1%}" in found.headline
+    assert "svhn" in found.headline
+
+
+def test_the_worst_set_decides_also_where_another_is_undecided() -> None:
+    unsure, bad = Interval(0.1, 0.05, 0.2), Interval(0.8, 0.7, 0.9)
+    assert advise(_facts({"a": unsure, "b": bad})).verdict == "do not trust"
+    assert advise(_facts({"a": unsure, "b": Interval(0.3, 0.2, 0.4)})).verdict == "caution"
+    assert advise(_facts({"a": unsure, "b": Interval(0.01, 0, 0.02)})).verdict == "undecided"
+
+
+def test_an_estimator_is_recommended_only_beyond_chance_and_where_it_matters() -> None:
+    missed = {"svhn": Interval(0.3, 0.2, 0.4)}
+    clear = _score(0.95, gain=Interval(0.05, 0.04, 0.06))
+    lucky = _score(0.95, gain=Interval(0.05, 0.005, 0.095))
+    slight = _score(0.902, gain=Interval(0.002, 0.001, 0.003))
+    assert recommend(_facts(missed, {"density": clear})) == "density"
+    assert corrected(lucky.gain, 1).low > 0 > corrected(lucky.gain, 2).low
+    assert recommend(_facts(missed, {"density": lucky, "cool": slight})) is None
+
+
+def test_a_score_of_the_logits_is_preferred_to_a_density_that_is_hardly_better() -> None:
+    missed = {"svhn": Interval(0.3, 0.2, 0.4)}
+    density, cool = _score(0.953, gain=Interval(0.053, 0.04, 0.06)), _score(0.95, gain=Interval(0.05, 0.04, 0.06))
+    assert recommend(_facts(missed, {"density": density, "cool": cool})) == "cool"
+    worse = _score(0.94, gain=Interval(0.04, 0.03, 0.05))
+    assert recommend(_facts(missed, {"density": density, "cool": worse})) == "density"
+
+
+def test_bonferroni_widens_to_the_normal_quantile() -> None:
+    found = corrected(Interval(0.1, 0.1 - 1.959964e-2, 0.1 + 1.959964e-2), 20)
+    # Phi^-1(1 - 0.025 / 20) = 3.0233
+    assert (found.low, found.high) == pytest.approx((0.1 - 3.0233e-2, 0.1 + 3.0233e-2), abs=1e-5)
+
+
+def test_the_best_of_many_useless_scores_is_recommended_rarely() -> None:
+    """OOD drawn as test is: no estimator can be better, and in 8 draws at most one may look so."""
+    head = Head(optimal_structure(3, 6, norm=3.0).weight.astype(np.float32))
+
+    def drawn(rows: int, seed: int) -> FeatureSet:
+        rng = np.random.default_rng(seed)
+        labels = rng.integers(0, 3, rows)
+        return FeatureSet(head.weight[labels] / 3 + 0.3 * rng.standard_normal((rows, 6)), labels, name=str(seed))
+
+    train = drawn(500, 0)
+    names = ("norm", "familiarity", "energy", "mahalanobis", "gen")
+    found = [
+        diagnose(head, train, drawn(150, 2 * s + 1), {"same": drawn(150, 2 * s + 2)}, bootstraps=20, estimators=names)
+        for s in range(8)
+    ]
+    assert sum(one.advice.recommended is not None for one in found) <= 1
+
+
+def test_rows_to_settle_grow_with_the_square_of_the_width() -> None:
+    assert rows_to_settle(Interval(0.3, 0.2, 0.4), 100) == 100
+    # Half width 0.1 above 0.05 must shrink to 0.05: four times the rows.
+    assert rows_to_settle(Interval(0.05, 0.0, 0.15), 100) == 400
+    assert rows_to_settle(Interval(0.1, 0.05, 0.15), 100) is None
+    assert rows_to_settle(Interval(0.0999999, 0.05, 0.15), 100) is None
+
+
+def test_an_undecided_case_says_how_many_inputs_would_settle_it() -> None:
+    found = advise(_facts({"svhn": Interval(0.05, 0.0, 0.15)}))
+    (sentence,) = (one for one in found.sentences if one.about == "samples")
+    assert "about 1,600 test inputs and as many of svhn would settle it" in sentence.text
+    assert sentence.ood == "svhn"
+
+
+def test_overconfidence_on_test_is_said() -> None:
+    test = SetSummary("test", "test", 400, None, "", _around(0.8), 0.95)
+    found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, test=test))
+    assert any("more sure than it should be" in one.text for one in found.sentences)
+
+
+def test_confidence_is_kept_for_mistakes_where_it_is_better_at_them() -> None:
+    clear = {"density": _score(0.95, gain=Interval(0.05, 0.04, 0.06))}
+    mistakes = {"plain-max": _around(0.9), "density": _around(0.7)}
+    found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, clear, mistakes=mistakes))
+    assert any(one.about == "mistakes" and "keep confidence" in one.text for one in found.sentences)
+
+
+def test_a_real_case_is_told_rightly() -> None:
+    found = example().advice
+    assert found.verdicts["weak"] == "trust"
+    assert found.verdicts["far"] == "do not trust"
+    assert found.verdict == "do not trust"
+    assert "far" in found.headline
+    about_far = next(one.text for one in found.sentences if one.about == "cause" and one.ood == "far")
+    assert "softmax extrapolates" in about_far

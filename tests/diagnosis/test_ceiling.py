@@ -1,0 +1,139 @@
+"""The ceiling where the best possible AUROC is known, where there is nothing to find, and with hardly any rows."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import chi2, norm
+
+from softscope.diagnosis import ceiling as ceiling_module
+from softscope.diagnosis.ceiling import CeilingScores, find_ceiling
+from softscope.diagnosis.learners import LEARNERS, Reduction, best_learner
+from softscope.metrics import auroc
+
+from .made import made_scored
+
+
+def _between(test: np.ndarray, ood: np.ndarray, seed: int = 0, score=None) -> CeilingScores:
+    """The ceiling between rows of features, with one useless score unless one is given."""
+    useless = score or (lambda z: np.zeros(len(z)))
+    sides = [made_scored({"density": useless(z)}, z=z) for z in (test, ood)]
+    rows = np.arange(min(len(test), len(ood)))
+    return find_ceiling(*sides, rows, rows, seed)
+
+
+def test_shifted_gaussians_reach_the_bayes_auroc() -> None:
+    """N(0, I) against N(d, I): the best score is linear, its AUROC Phi(norm(d) / sqrt 2)."""
+    rng = np.random.default_rng(0)
+    shift = np.zeros(10)
+    shift[:2] = 0.9, 0.7
+    found = _between(rng.normal(size=(3000, 10)), rng.normal(size=(3000, 10)) + shift).ceiling
+    best = norm.cdf(np.linalg.norm(shift) / np.sqrt(2))
+    assert found.auroc.contains(best)
+    assert found.auroc.value == pytest.approx(best, abs=0.015)
+
+
+def test_gaussians_of_unequal_spread_reach_the_bayes_auroc() -> None:
+    """N(0, I) against N(0, s^2 I): the best score is norm(z)^2, chi-squared on both sides."""
+    rng, size, spread = np.random.default_rng(1), 6, 1.5
+    best, _ = quad(lambda x: chi2.pdf(x, size) * chi2.sf(x / spread**2, size), 0, np.inf)
+    found = _between(rng.normal(size=(3000, size)), spread * rng.normal(size=(3000, size))).ceiling
+    assert found.auroc.value == pytest.approx(best, abs=0.015)
+    assert found.candidates["linear"] < 0.6
+    assert found.classifier in ("quadratic", "boosting")
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(600, 5), (60, 200)])
+def test_identical_distributions_have_a_ceiling_of_one_half(rows, columns) -> None:
+    """Also with more columns than rows, where a classifier judged on rows it has seen would tell them all apart."""
+    found = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        found.append(_between(rng.normal(size=(rows, columns)), rng.normal(size=(rows, columns)), seed).ceiling.auroc)
+    # A cross-fitted AUROC varies half as much again as that of a fixed score, sqrt(1 / (6 rows)).
+    error = 1.5 / np.sqrt(6 * rows)
+    values = np.array([one.value for one in found])
+    assert np.abs(values - 0.5).max() < 4 * error
+    assert abs(values.mean() - 0.5) < 4 * error / np.sqrt(len(values))
+
+
+def test_a_good_score_is_never_lost_beside_useless_features() -> None:
+    rng = np.random.default_rng(3)
+    test, ood = rng.normal(size=(300, 40)), rng.normal(size=(300, 40))
+    test[:, 0], ood[:, 0] = rng.normal(0, 0.001, 300), rng.normal(0.003, 0.001, 300)
+    alone = auroc(test[:, 0], ood[:, 0]).value
+    found = _between(test, ood, score=lambda z: z[:, 0]).ceiling
+    assert found.auroc.value > alone - 0.02
+    assert found.candidates["best estimator"] == pytest.approx(alone, abs=0.03)
+
+
+def test_rows_are_scored_by_classifiers_that_have_not_seen_them(monkeypatch) -> None:
+    """A learner that remembers its rows and gives 0 to all others: no row may be remembered when it is scored."""
+    remembered: list[set[bytes]] = []
+
+    def memory(table, is_ood, seed):
+        known = {row.tobytes() for row in table.raw}
+        remembered.append(known)
+        return lambda other: np.array([float(row.tobytes() in known) for row in other.raw])
+
+    monkeypatch.setattr("softscope.diagnosis.learners.LEARNERS", {"memory": memory})
+    monkeypatch.setattr(ceiling_module, "LEARNERS", {"memory": memory})
+    monkeypatch.setattr(ceiling_module, "LEARN_ROWS", 40)
+    rng = np.random.default_rng(0)
+    found = _between(rng.normal(size=(90, 3)), rng.normal(size=(70, 3)), score=lambda z: z[:, 0])
+    assert remembered
+    assert found.ceiling.auroc.value == 0.5
+    assert set(found.test) | set(found.ood) == {0.5}
+
+
+def test_every_row_gets_a_placement_and_folds_hold_all_balanced_rows() -> None:
+    rng = np.random.default_rng(0)
+    found = _between(rng.normal(size=(90, 3)), rng.normal(2, 1, size=(70, 3)))
+    assert len(found.test) == 90
+    assert len(found.ood) == 70
+    assert ((found.ood >= 0) & (found.ood <= 1)).all()
+    for rows in ("low", "high"):
+        dealt = np.concatenate([getattr(contest, rows) for contest in found.contests])
+        assert sorted(dealt) == list(range(70))
+
+
+@pytest.mark.parametrize("rows", [2, 3, 7])
+def test_a_handful_of_rows_is_enough_to_run(rows) -> None:
+    rng = np.random.default_rng(0)
+    found = _between(rng.normal(size=(rows, 4)), rng.normal(size=(rows, 4))).ceiling
+    assert 0 <= found.auroc.low <= found.auroc.value <= found.auroc.high <= 1
+
+
+def test_constant_and_duplicated_columns_do_no_harm() -> None:
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(100, 1)), rng.normal(3, 1, size=(100, 1))
+    test, ood = (np.hstack([z, z, np.ones((100, 3))]) for z in (one, other))
+    found = _between(test, ood).ceiling
+    assert found.columns == 1
+    assert found.auroc.value > 0.95
+
+
+def test_the_same_seed_gives_the_same_ceiling() -> None:
+    rng = np.random.default_rng(0)
+    test, ood = rng.normal(size=(80, 4)), rng.normal(0.5, 1, size=(80, 4))
+    first, again, other = (_between(test, ood, seed) for seed in (1, 1, 2))
+    assert first.ceiling == again.ceiling
+    assert np.array_equal(first.ood, again.ood)
+    assert not np.array_equal(first.ood, other.ood)
+
+
+def test_reduction_whitens_what_varies(rng) -> None:
+    z = rng.normal(size=(500, 6)) @ rng.normal(size=(6, 6)) + 5
+    table = Reduction.of(z, z[:, :2])(z, z[:, :2])
+    assert np.cov(table.white, rowvar=False, ddof=0) == pytest.approx(np.eye(6), abs=1e-8)
+    assert np.array_equal(np.argsort(table.ranks[:, 0]), np.argsort(z[:, 0]))
+    assert np.isfinite(Reduction.of(z, z[:, :2])(z * 100, z[:, :2] * 100).ranks).all()
+
+
+def test_the_best_learner_on_the_inner_split_is_chosen(rng) -> None:
+    z = np.concatenate([rng.normal(size=(300, 5)), 2 * rng.normal(size=(300, 5))])
+    is_ood = np.repeat([False, True], 300)
+    score = np.zeros((600, 1))
+    _, name, found = best_learner(Reduction.of(z, score)(z, score), is_ood, rng, 0)
+    assert set(found) == set(LEARNERS)
+    assert found[name] == max(found.values())
+    assert name in ("quadratic", "boosting")

@@ -1,0 +1,223 @@
+"""Each thing the self-check looks for, made on purpose; and nothing found where nothing is wrong."""
+
+import numpy as np
+import pytest
+
+from softscope.diagnosis.selfcheck import check_inputs, self_check
+from softscope.diagnosis.sets import observe, row_hashes
+from softscope.diagnosis.structure import moments_of
+from softscope.errors import SoftscopeError
+from softscope.features import FeatureSet
+from softscope.geometry import optimal_structure
+from softscope.head import Head
+
+HEAD = Head(optimal_structure(4, 8, norm=4.0).weight.astype(np.float32), None, ["cat", "dog", "hen", "owl"])
+
+
+def _features(rows: int, seed: int, spread: float = 0.3, name: str = "features", metadata=None) -> FeatureSet:
+    rng = np.random.default_rng(seed)
+    labels = np.arange(rows) % 4
+    z = HEAD.weight[labels] / 4 + spread * rng.standard_normal((rows, 8))
+    return FeatureSet(z.astype(np.float32), labels, name=name, metadata=metadata)
+
+
+TRAIN, TEST = _features(400, 1, name="train"), _features(200, 2, name="test")
+OOD = FeatureSet(np.random.default_rng(3).standard_normal((200, 8)).astype(np.float32), name="noise")
+
+
+def _found(head: Head = HEAD, train: FeatureSet = TRAIN, test: FeatureSet = TEST, ood: FeatureSet = OOD):
+    check_inputs(head, train, test, {"noise": ood})
+    seen = observe(head, train, labelled=True)
+    others = {"noise": observe(head, ood, labelled=False)}
+    moments = moments_of(seen, head.n_classes)
+    return self_check(head, seen, observe(head, test, labelled=True), others, moments)
+
+
+def _words(found) -> str:
+    return " | ".join(f"{finding.level}: {finding.what}. {finding.hint}" for finding in found)
+
+
+def test_sound_input_gives_no_findings() -> None:
+    assert _found() == ()
+
+
+def test_probabilities_instead_of_features_are_noticed() -> None:
+    rng = np.random.default_rng(0)
+    head = Head(4 * np.eye(4))
+    labels = np.arange(200) % 4
+    probabilities = rng.dirichlet(np.ones(4), 200)
+    probabilities[np.arange(200), labels] += 2
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    features = FeatureSet(probabilities, labels, name="train")
+    found = _found(
+        head, features, FeatureSet(probabilities[::-1] * 0.999, labels[::-1]), FeatureSet(rng.random((50, 4)))
+    )
+    assert "warning: train: every row is non-negative and sums to 1, as probabilities do" in _words(found)
+
+
+def test_logits_instead_of_features_are_noticed() -> None:
+    head = Head(np.eye(4))
+    train, test = (FeatureSet(HEAD.logits(found.array()), found.labels, name=found.name) for found in (TRAIN, TEST))
+    found = _found(head, train, test, FeatureSet(HEAD.logits(OOD.array())))
+    assert "as many columns as classes" in _words(found)
+    assert "logits" in found[0].what
+    assert found[0].level == "warning"
+
+
+def test_features_of_another_layer_are_noticed() -> None:
+    turned = FeatureSet(TRAIN.array()[:, ::-1].copy(), TRAIN.labels, name="train")
+    found = _found(train=turned)
+    assert found[0].level == "warning"
+    assert "the head is right for" in found[0].what
+    assert "the layer that feeds the head" in found[0].hint
+
+
+def test_a_head_that_does_worse_than_the_nearest_class_mean_is_noticed() -> None:
+    """The head is right often enough to look plausible, but far less often than the class means are."""
+    bias = np.array([5.2, 0, 0, 0])
+    found = _found(Head(HEAD.weight, bias, HEAD.classes), _features(400, 1, 0.1), _features(200, 2, 0.1))
+    assert any("the nearest class mean for" in finding.what for finding in found)
+
+
+def test_labels_numbered_differently_are_noticed() -> None:
+    shifted = FeatureSet(TRAIN.array(), (TRAIN.labels + 1) % 4, name="train")
+    found = _found(train=shifted)
+    assert "if classes are renumbered" in found[0].what
+    assert "Number the labels" in found[0].hint
+
+
+def test_an_accuracy_that_the_file_states_is_checked() -> None:
+    right = float((HEAD.logits(TRAIN.array()).argmax(1) == TRAIN.labels).mean())
+    said = _features(400, 1, metadata={"accuracy": f"{right:.4f}"})
+    assert _found(train=said) == ()
+    said = _features(400, 1, metadata={"accuracy": "0.5"})
+    assert "states an accuracy of 50.0%" in _words(_found(train=said))
+    assert _found(train=_features(400, 1, metadata={"accuracy": "good"})) == ()
+
+
+def test_a_test_set_that_the_head_fails_on_is_noticed() -> None:
+    wrong = FeatureSet(TEST.array(), (TEST.labels + 1) % 4, name="test")
+    assert "of training rows and" in _words(_found(test=wrong))
+
+
+def test_test_features_of_another_scale_are_noticed() -> None:
+    scaled = FeatureSet(2 * TEST.array(), TEST.labels, name="test")
+    assert "the median norm of test features" in _words(_found(test=scaled))
+
+
+@pytest.mark.parametrize("how", ["same", "shuffled", "subset", "float64"])
+def test_an_ood_set_that_is_the_test_set_is_an_error(how) -> None:
+    z = TEST.array()
+    same = {"same": z, "shuffled": z[::-1], "subset": z[:20], "float64": z.astype(np.float64)}[how]
+    with pytest.raises(SoftscopeError, match="OOD set noise: every row is a row of the test set"):
+        _found(ood=FeatureSet(same))
+
+
+def test_an_ood_set_that_is_the_training_set_is_an_error() -> None:
+    with pytest.raises(SoftscopeError, match="every row is a row of the training set"):
+        _found(ood=FeatureSet(TRAIN.array()))
+
+
+def test_an_ood_set_of_zeros_is_not_taken_for_the_test_set() -> None:
+    z = TEST.array().copy()
+    z[0] = 0
+    found = _found(test=FeatureSet(z, TEST.labels), ood=FeatureSet(np.zeros((150, 8), np.float32)))
+    assert "150 of 150 rows (100.0%) are also in the test set" in _words(found)
+    assert "149 of 150 rows (99.3%) are repeats of others" in _words(found)
+
+
+def test_rows_shared_by_test_and_ood_are_counted() -> None:
+    z = OOD.array().copy()
+    z[:7] = TEST.array()[50:57]
+    found = _found(ood=FeatureSet(z))
+    assert found[0].level == "warning"
+    assert found[0].what == "OOD set noise: 7 of 200 rows (3.5%) are also in the test set"
+
+
+def test_test_rows_seen_in_training_are_counted() -> None:
+    z = TEST.array().copy()
+    z[10] = TRAIN.array()[10]
+    found = _found(test=FeatureSet(z, TEST.labels))
+    assert [finding.level for finding in found] == ["note"]
+    assert "test: 1 of 200 rows (0.5%) is also in the training set" in found[0].what
+
+
+def test_confidences_that_tie_at_one_are_noticed() -> None:
+    strong = Head(20 * HEAD.weight)
+    assert "float32 prints 1 for all of them" in _words(_found(strong))
+
+
+def test_ties_are_counted_exactly_where_float32_rounds_to_one() -> None:
+    from softscope.estimators.softmax import plain_max
+
+    gaps = np.linspace(15, 18, 400)
+    z = np.stack([gaps, np.zeros(400)], axis=1).astype(np.float32)
+    head = Head(np.eye(2, dtype=np.float32))
+    seen = observe(head, FeatureSet(z), labelled=False)
+    limit = np.log(np.finfo(np.float32).epsneg)
+    assert np.array_equal(seen.odds <= limit, plain_max(head.logits(z)) == -1)
+
+
+def test_rank_deficiency_and_dead_units_are_noted() -> None:
+    def padded(features: FeatureSet) -> FeatureSet:
+        z = features.array()
+        return FeatureSet(np.hstack([z, z[:, :1], np.zeros((len(z), 2), np.float32)]), features.labels, name="wide")
+
+    head = Head(np.hstack([HEAD.weight, np.zeros((4, 3), np.float32)]))
+    found = _found(head, padded(TRAIN), padded(TEST), padded(OOD))
+    assert [finding.level for finding in found] == ["note"]
+    assert found[0].what == "wide: features span 8 of 11 directions, 2 units never change"
+
+
+def test_classes_without_rows_or_with_few_are_named() -> None:
+    kept = (TRAIN.labels != 3) & ((TRAIN.labels != 2) | (np.arange(400) < 20))
+    found = _words(_found(train=TRAIN.take(kept)))
+    assert "warning: class owl: no training rows" in found
+    assert "warning: class hen: fewer than 10 training rows" in found
+
+
+def test_a_class_missing_from_test_is_noted() -> None:
+    found = _found(test=TEST.take(TEST.labels != 0))
+    assert [finding.what for finding in found] == ["class cat: not in the test labels"]
+
+
+def test_classes_with_no_more_rows_than_features_are_noted() -> None:
+    wide = np.random.default_rng(5).standard_normal((8, 60)).astype(np.float32) / 60
+    head = Head(HEAD.weight @ wide)
+    train, test, ood = (
+        FeatureSet((found.array() @ np.linalg.pinv(wide).T), found.labels, name="wide")
+        for found in (_features(160, 1), TEST, OOD)
+    )
+    assert "4 of 4 classes have no more training rows than features" in _words(_found(head, train, test, ood))
+
+
+def test_small_sets_are_noted() -> None:
+    assert "note: noise: 30 rows" in _words(_found(ood=OOD.take(slice(0, 30))))
+
+
+def test_equal_rows_hash_alike_whatever_their_precision_and_sign_of_zero() -> None:
+    rows = np.array([[0.0, 1.5], [-0.0, 1.5], [0.0, 1.25]], np.float32)
+    hashes = row_hashes(rows)
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert np.array_equal(hashes, row_hashes(rows.astype(np.float64)))
+    assert len(np.unique(row_hashes(np.random.default_rng(0).standard_normal((20_000, 3))))) == 20_000
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ood": {}}, "no OOD set"),
+        ({"ood": {"test": OOD}}, "can't be called 'test'"),
+        ({"ood": {" ": OOD}}, "can't be called"),
+        ({"ood": {"one": OOD.take([0])}}, "noise: has 1 row"),
+        ({"test": TEST.take([0])}, "test: has 1 row"),
+        ({"train": FeatureSet(TRAIN.array(), name="train")}, "train: the training features have no labels"),
+        ({"train": TRAIN.take(TRAIN.labels == 1)}, "all labels are 1, a diagnosis needs at least 2 classes"),
+        ({"test": FeatureSet(TEST.array(), TEST.labels + 3, name="test")}, "test: labels: row 1 has label 4"),
+        ({"ood": {"narrow": FeatureSet(np.ones((5, 3)), name="narrow")}}, "narrow: has 3 columns"),
+    ],
+)
+def test_what_cannot_be_diagnosed_is_an_error(change, said) -> None:
+    given = {"train": TRAIN, "test": TEST, "ood": {"noise": OOD}} | change
+    with pytest.raises(SoftscopeError, match=said):
+        check_inputs(HEAD, **given)
