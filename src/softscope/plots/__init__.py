@@ -1,1 +1,1 @@
-"""One function a picture: arrays in, a matplotlib `Figure` out; for web pages (`svg`, `diagnosis`, `final_layer`), SVG."""
+"""One function a picture: arrays in, a matplotlib `Figure` out, or SVG for a page (`diagnosis`, `final_layer`)."""

@@ -1,0 +1,186 @@
+"""The report as text: escaping, weight, images, errors; what a browser makes of it is in test_browser.py."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import softscope as sx
+from softscope.diagnosis import Diagnosis
+from softscope.diagnosis.model import OUTCOMES
+from softscope.errors import SoftscopeError
+from softscope.metrics import Interval
+from softscope.reporting import report
+from softscope.reporting.page import bounds, percent, points, render
+from softscope.reporting.tables import cause_table, confusions, score_table
+from softscope.reporting.threshold import confidence_words, gallery, rule_of, start_of
+
+LIMIT = 3_000_000
+
+
+class Tags(HTMLParser):
+    """Every element with its attributes, and all text outside style and script."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside not in ("style", "script"):
+            self.words.append(data)
+
+
+def photographs(found: Diagnosis) -> dict[str, np.ndarray]:
+    """Images of noise, the heaviest there are, for every set."""
+    rng = np.random.default_rng(0)
+    rows = {name: summary.rows for name, summary in found.ood.items()} | {"test": found.test.rows}
+    return {name: rng.integers(0, 256, (count, 32, 32, 3), np.uint8) for name, count in rows.items()}
+
+
+def test_ten_sets_with_the_heaviest_images_stay_under_three_megabytes(hostile: Diagnosis) -> None:
+    text = render(hostile, photographs(hostile))
+    assert len(text.encode()) < LIMIT
+    assert text.count("data:image/png") > 10 * 20
+
+
+def test_only_our_own_elements_and_attributes_are_in_the_page(hostile: Diagnosis) -> None:
+    page = Tags(render(hostile))
+    names = [tag for tag, _ in page.tags]
+    assert names.count("script") == 2
+    assert set(names) & {"iframe", "object", "embed", "form", "base"} == set()
+    assert not any(key.startswith("on") for _, attributes in page.tags for key in attributes)
+
+
+def test_hostile_names_are_text_wherever_they_stand(hostile: Diagnosis) -> None:
+    page = Tags(render(hostile))
+    words = " ".join(page.words)
+    for name in hostile.ood:
+        assert words.count(name) >= 10, name
+    titles = [
+        value for _, attributes in page.tags for key, value in attributes.items() if key in ("title", "aria-label")
+    ]
+    assert any(hostile.classes[0] in (value or "") for value in titles)
+    assert "{{ 7 * 7 }}" in words
+    assert "49" not in re.findall(r"\w+", " ".join(word for word in page.words if "raw" in word))
+
+
+def test_nothing_refers_to_another_file_or_host(hostile: Diagnosis) -> None:
+    page = Tags(render(hostile, photographs(hostile)))
+    for _, attributes in page.tags:
+        for key in ("src", "href", "srcset", "action", "xlink:href"):
+            assert (attributes.get(key) or "#").startswith(("#", "data:"))
+    style = re.search(r"<style>(.*?)</style>", render(hostile), re.S)
+    assert style is not None
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+
+
+def test_the_same_diagnosis_gives_the_same_page(found: Diagnosis) -> None:
+    assert render(found) == render(Diagnosis.from_json(found.to_json()))
+
+
+def test_the_public_name_is_the_call_even_after_its_package_was_imported(found: Diagnosis, tmp_path: Path) -> None:
+    sx.report(found, tmp_path / "report.html")
+    assert sx.report is report
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == render(found)
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing_behind(found: Diagnosis, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(SoftscopeError, match="can't be written"):
+        report(found, tmp_path / "file" / "report.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_diagnosis_without_test_labels_has_no_accuracy_and_no_split_of_cause_two(found: Diagnosis) -> None:
+    causes = {name: replace(part, extrapolation_proper=None, ambiguity=None) for name, part in found.causes.items()}
+    bare = replace(
+        found,
+        test=replace(found.test, accuracy=None),
+        causes=causes,
+        mean_causes=replace(found.mean_causes, extrapolation_proper=None, ambiguity=None),
+        ambiguity_missing="the test features have no labels",
+        mistakes={},
+        test_mistakes=(),
+    )
+    words = " ".join(Tags(render(bare)).words)
+    assert "the test features have no labels" in words
+    assert "own mistakes" not in words
+    assert "Accuracy" not in words
+    assert "2a" not in words.replace("2a and 2b", "")
+
+
+def test_the_best_of_each_column_is_marked_and_a_set_called_mean_has_its_own(hostile: Diagnosis) -> None:
+    table = score_table(hostile)
+    assert len(table.columns) == len(hostile.ood)
+    for place, scores in enumerate([hostile.mean_scores, *hostile.scores.values()]):
+        best = max(score.auroc.value for score in scores.values())
+        marked = {row.name for row in table.rows if row.cells[place].best}
+        assert marked == {name for name, score in scores.items() if score.auroc.value == best}
+    means = [row.cells[0].auroc.value for row in table.rows]
+    assert means == sorted(means, reverse=True)
+
+
+def test_bars_of_causes_start_below_every_value_they_show(found: Diagnosis) -> None:
+    table = cause_table(found)
+    for row in table.rows:
+        assert table.low < row.causes.entropy.low
+    assert table.ticks[0] == (table.low, 0.0)
+    assert table.ticks[-1] == (1.0, 1.0)
+
+
+def test_confusions_are_shares_of_the_whole_set_most_frequent_first(found: Diagnosis) -> None:
+    for name, classes in confusions(found).items():
+        shares = [item.share for item in classes]
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) == pytest.approx(1.0)
+        through = sum(item.let_through for item in classes)
+        assert through == pytest.approx(1 - found.inputs[name].counts["E"] / found.ood[name].rows)
+
+
+def test_the_slider_starts_at_the_last_threshold_of_at_most_five_percent(found: Diagnosis) -> None:
+    for table in found.thresholds.values():
+        start = start_of(table)
+        assert table.false_alarms[start] <= 0.05
+        assert table.false_alarms[start + 1] > 0.05
+
+
+def test_every_shown_input_says_what_it_was_taken_for_and_why_it_slipped_through(found: Diagnosis) -> None:
+    for shelf in gallery(found, {}):
+        for tile, row in zip(shelf.tiles, shelf.rows):
+            assert tile.taken_for == found.classes[row.predicted]
+            assert tile.words == OUTCOMES.get(row.outcome, "")
+            assert (tile.true_class is not None) == shelf.of_test
+
+
+@pytest.mark.parametrize(
+    ("confidence", "words"),
+    [(0.5, "50.0"), (0.9994, "99.9"), (0.99996, "99.996"), (1 - 1e-9, ">99.9999"), (1.0, "100")],
+)
+def test_confidence_is_never_rounded_up_to_one(confidence: float, words: str) -> None:
+    assert confidence_words(confidence) == f"{words}\u00a0%"
+
+
+def test_a_threshold_on_confidence_is_told_as_a_confidence() -> None:
+    assert rule_of("plain-max", -0.9) == rule_of("max", float(np.log(0.1 / 0.9))) == "confidence below 90.0\u00a0%"
+    assert rule_of("density", 12.34567) == "score above 12.35"
+
+
+def test_numbers_have_a_proper_minus_and_no_negative_zero() -> None:
+    assert points(-0.0421) == "−4.2"
+    assert points(-0.0001) == "0.0"
+    assert bounds(Interval(0.0, -0.012, 0.0301)) == "−1.2 to 3.0"
+    assert percent(0.934) == "93.4\u00a0%"
