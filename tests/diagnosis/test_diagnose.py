@@ -1,0 +1,174 @@
+"""`diagnose` as a whole: the same twice, with and without labels, from files, and refused where it must be."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import softscope as sx
+from softscope.diagnosis import diagnose
+from softscope.errors import SoftscopeError
+from softscope.estimators import estimator
+from softscope.features import FeatureSet
+from softscope.files import sha256
+from softscope.head import Head
+
+from .example import class_features, example, example_head, ood_features
+
+QUICK = {"bootstraps": 20, "estimators": ("max",)}
+HEAD, TRAIN, TEST = example_head(), class_features(300, 1, name="train"), class_features(150, 2, name="test")
+OOD = {"weak": ood_features("weak", 120, 3)}
+
+
+def test_the_same_arguments_give_the_same_diagnosis() -> None:
+    first, again = (diagnose(HEAD, TRAIN, TEST, OOD, bootstraps=50, seed=4) for _ in range(2))
+    assert replace(first, provenance={}) == replace(again, provenance={})
+    other = diagnose(HEAD, TRAIN, TEST, OOD, seed=5, **QUICK)
+    assert other.causes["weak"].ceiling != first.causes["weak"].ceiling
+
+
+def test_the_public_name_and_the_promised_field() -> None:
+    found = sx.diagnose(HEAD, train=TRAIN, test=TEST, ood=OOD, **QUICK)
+    assert isinstance(found, sx.Diagnosis)
+    assert isinstance(found.causes["weak"].overlap, sx.Interval)
+    assert set(found.scores["weak"]) == {"plain-max", "plain-entropy", "max", "entropy", "cool", "density"}
+    assert set(found.estimators) == set(found.scores["weak"])
+    assert found.classes == HEAD.classes
+
+
+def test_every_estimator_is_scored_as_the_registry_scores_it() -> None:
+    found = example()
+    test, far = class_features(600, 2), ood_features("far", 600, 11)
+    for name in ("max", "margin", "energy", "familiarity", "gen", "mental"):
+        item = estimator(name).fit(example_head(), class_features(1200, 1))
+        expected = sx.metrics.auroc(item.uncertainty(test), item.uncertainty(far))
+        assert found.scores["far"][name].auroc == expected
+    plain = estimator("max").fit(example_head())
+    assert found.scores["far"]["plain-max"].auroc == sx.metrics.auroc(plain.plain(test), plain.plain(far))
+    assert found.scores["far"]["plain-max"].gain.value == 0
+
+
+def test_gains_are_paired_differences_to_the_printed_confidence() -> None:
+    scores = example().scores["weak"]
+    for score in scores.values():
+        assert score.gain.value == pytest.approx(score.auroc.value - scores["plain-max"].auroc.value, abs=1e-12)
+
+
+def test_means_are_over_the_ood_sets() -> None:
+    found = example()
+    for name, score in found.mean_scores.items():
+        each = [scores[name] for scores in found.scores.values()]
+        assert score.auroc.value == pytest.approx(np.mean([one.auroc.value for one in each]))
+        assert score.average_precision.value == pytest.approx(np.mean([one.average_precision.value for one in each]))
+        assert 0 <= score.p_value <= 1
+
+
+def test_test_features_without_labels_are_allowed() -> None:
+    found = diagnose(HEAD, TRAIN, FeatureSet(TEST.array(), name="test"), OOD, **QUICK)
+    assert found.test.accuracy is None
+    assert found.causes["weak"].ambiguity is None
+    assert "no labels" in found.ambiguity_missing
+    assert found.test_mistakes == ()
+    assert found.mistakes == {}
+
+
+def test_labels_of_an_ood_set_are_its_own() -> None:
+    labelled = FeatureSet(OOD["weak"].array(), np.arange(120) + 1000, name="weak")
+    found = diagnose(HEAD, TRAIN, TEST, {"weak": labelled}, **QUICK)
+    assert found.ood["weak"].accuracy is None
+    assert {row.label for row in found.inputs["weak"].examples} <= set(range(1000, 1120))
+
+
+def test_arrays_are_taken_for_feature_sets_without_labels() -> None:
+    found = diagnose(HEAD, TRAIN, TEST.array(), {"weak": OOD["weak"].array()}, **QUICK)
+    assert found.ood["weak"].file is None
+
+
+def test_features_from_files_are_named_and_hashed(tmp_path) -> None:
+    paths = {name: tmp_path / f"{name}.safetensors" for name in ("train", "test", "weak")}
+    for name, features in {"train": TRAIN, "test": TEST, **OOD}.items():
+        features.save(paths[name])
+    opened = {name: FeatureSet.open(path) for name, path in paths.items()}
+    found = diagnose(HEAD, opened["train"], opened["test"], {"weak": opened["weak"]}, **QUICK)
+    assert found.train.file == str(paths["train"])
+    assert found.ood["weak"].sha256 == sha256(paths["weak"])
+    memory = diagnose(HEAD, TRAIN, TEST, OOD, **QUICK)
+    assert memory.scores == found.scores
+    assert memory.causes == found.causes
+
+
+def test_files_too_large_to_keep_are_streamed_with_the_same_result(tmp_path, monkeypatch) -> None:
+    paths = {name: tmp_path / f"{name}.safetensors" for name in ("train", "test", "weak")}
+    for name, features in {"train": TRAIN, "test": TEST, **OOD}.items():
+        features.save(paths[name])
+    opened = {name: FeatureSet.open(path) for name, path in paths.items()}
+    whole = diagnose(HEAD, opened["train"], opened["test"], {"weak": opened["weak"]}, **QUICK)
+    monkeypatch.setattr("softscope.diagnosis.sets._AT_HAND_BYTES", 0)
+    streamed = diagnose(HEAD, opened["train"], opened["test"], {"weak": opened["weak"]}, **QUICK)
+    assert replace(streamed, provenance={}) == replace(whole, provenance={})
+
+
+@pytest.mark.parametrize("rows", [2, 5])
+def test_a_handful_of_ood_rows_gives_wide_intervals(rows) -> None:
+    found = diagnose(HEAD, TRAIN, TEST, {"weak": OOD["weak"].take(slice(0, rows))}, **QUICK)
+    auroc = found.scores["weak"]["max"].auroc
+    assert auroc.high - auroc.low > 0.2
+    assert any("rows" in finding.what for finding in found.self_check)
+
+
+def test_two_classes_and_a_single_feature_are_enough() -> None:
+    rng = np.random.default_rng(0)
+    head = Head([[1.0], [-1.0]])
+    labels = np.arange(200) % 2
+    z = (1 - 2 * labels[:, None]) * 2.0 + 0.5 * rng.standard_normal((200, 1))
+    found = diagnose(
+        head,
+        FeatureSet(z[:100], labels[:100]),
+        FeatureSet(z[100:], labels[100:]),
+        {"zero": FeatureSet(0.1 * rng.standard_normal((60, 1)))},
+        bootstraps=20,
+    )
+    assert found.scores["zero"]["max"].auroc.value > 0.95
+
+
+def test_progress_names_each_step_and_ends_at_one() -> None:
+    told: list[tuple[str, float]] = []
+    diagnose(HEAD, TRAIN, TEST, OOD, progress=lambda what, share: told.append((what, share)), **QUICK)
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert shares[0] == 0
+    assert shares[-1] == 1
+    assert [what for what, _ in told][:2] == ["reading train", "reading test"]
+    assert told[-1][0] == "done"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ood": {"same": TEST}}, "every row is a row of the test set"),
+        ({"ood": {"one": OOD["weak"].take([0])}}, "has 1 row"),
+        ({"train": TRAIN.take(TRAIN.labels == 0)}, "at least 2 classes"),
+        ({"bootstraps": 1}, "bootstraps 1"),
+        ({"seed": -1}, "seed -1"),
+        ({"estimators": ("crystal ball",)}, "no estimator is called 'crystal ball'"),
+        ({"ood": {"nan": FeatureSet(np.full((9, 16), np.nan), name="nan")}}, "nan: z: row 0 holds nan"),
+    ],
+)
+def test_bad_input_is_one_clear_error(change, said) -> None:
+    given = {"train": TRAIN, "test": TEST, "ood": OOD} | QUICK | change
+    with pytest.raises(SoftscopeError, match=said):
+        diagnose(HEAD, **given)
+
+
+def test_an_instance_takes_the_place_of_its_default() -> None:
+    density = estimator("density", covariance="diagonal")
+    found = diagnose(HEAD, TRAIN, TEST, OOD, bootstraps=20, estimators=(density, "norm"))
+    assert "diagonal" in found.settings["estimators"]["density"]
+    assert set(found.settings["estimators"]) == {"max", "entropy", "cool", "density", "norm"}
+
+
+def test_provenance_holds_what_differs_between_runs() -> None:
+    found = example()
+    assert {"command", "date", "seconds", "versions"} <= set(found.provenance)
+    assert found.settings["bootstraps"] == 100
+    assert "date" not in found.settings
