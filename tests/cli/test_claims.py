@@ -109,3 +109,14 @@ def test_results_are_read_from_the_folder_named(run, tmp_path):
     (tmp_path / "X9" / "laptop.json").write_text(json.dumps({"tables": {"T23": rows}}))
     (row,) = json.loads(run("T23", "--json", "--results", str(tmp_path)).stdout)
     assert row["verdict"] == "holds"
+
+
+def test_the_theory_page_is_written_with_the_captions_of_the_pictures(run, register, tmp_path):
+    register(find("T20"), find("T1"))
+    (tmp_path / "X2").mkdir()
+    (tmp_path / "X2" / "paper.json").write_text(json.dumps({"captions": {"fig_vecfield": "Arrows everywhere."}}))
+    page = tmp_path / "docs" / "theory.md"
+    assert run("--page", str(page), "--results", str(tmp_path)).exit_code == 0
+    text = page.read_text()
+    assert "## T20" in text
+    assert "Arrows everywhere." in text

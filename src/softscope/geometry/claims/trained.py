@@ -160,7 +160,7 @@ CLAIMS = (
     ),
     Claim(
         "T26",
-        "Networks agree less on OOD data",
+        "Entropy rises on OOD data",
         "sec_app_comprehensive",
         "Averaged over networks trained alike, softmax entropy is higher on OOD data than on test data.",
         "Empirical: from the runs of X7 and X9.",
