@@ -11,6 +11,7 @@ from .data import data
 from .demo import demo
 from .diagnose import diagnose
 from .extract import extract
+from .filter import filter_
 from .guard import guard
 from .reproduce import reproduce
 
@@ -46,5 +47,6 @@ app.command()(bench)
 app.add_typer(data, name="data")
 app.command()(reproduce)
 app.command()(extract)
+app.command("filter")(filter_)
 app.add_typer(guard, name="guard")
 app.command()(claims)

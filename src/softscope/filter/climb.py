@@ -5,7 +5,7 @@ helps. Deterministic; what it finds is a lower bound of the largest confidence t
 """
 
 from dataclasses import dataclass
-from itertools import combinations, count
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,14 +39,15 @@ def climb(network: Folded, starts: Words, wanted: NDArray[np.int64]) -> Climbed:
 
 
 def _climb(network: Folded, word: np.uint64, k: int) -> tuple[np.uint64, float, int]:
-    for steps in count():
+    steps = 0
+    while True:
         around = word ^ FLIPS
         heights = class_log_odds(network.evaluate_words(around)[0], k)
         best = int(heights.argmax())
         if heights[best] <= heights[0]:
-            break
+            return word, float(heights[0]), steps
         word = around[best]
-    return word, float(heights[0]), steps
+        steps += 1
 
 
 def class_log_odds(logits: NDArray, k: int) -> Floats:

@@ -16,9 +16,9 @@ from ..errors import SoftscopeError
 from ..metrics import Interval
 
 QUANTITIES = ("log_odds", "entropy", "norm", "cosine")
-BINS = {"log_odds": 2048, "entropy": 512, "norm": 512, "cosine": 512}
+BINS = {"log_odds": 16384, "entropy": 512, "norm": 512, "cosine": 512}
 STARTS = np.concatenate([[0], np.cumsum(list(BINS.values()))]).astype(np.int64)
-_ODDS_LOW, _ODDS_WIDTH = -4.0, 1 / 32
+_ODDS_LOW, _ODDS_WIDTH = -4.0, 1 / 256
 
 
 def scales(classes: int) -> Floats:
@@ -98,7 +98,7 @@ class Statistics:
     def share_above(self, log_odds: float, predicted: int | None = None) -> Interval:
         """Share of all inputs with at least these log-odds (and predicted as that class): exact binomial, 95 %.
 
-        Exact at multiples of 1/32 (the bins' edges); in between, the interval covers both edges.
+        Exact at multiples of 1/256 (the bins' edges); in between, the interval covers both edges.
         """
         heights = self.histogram("log_odds", predicted)
         place = (log_odds - _ODDS_LOW) / _ODDS_WIDTH

@@ -1,0 +1,63 @@
+"""`softscope filter NET`: which of all possible inputs does a small network call certain?"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def filter_(
+    net: Annotated[str, typer.Argument(help="A model saved by softscope, with one channel.", metavar="NET")],
+    inputs: Annotated[str, typer.Option(help="How many inputs to draw: 2^27, 1e6 or 5000.")] = "2^24",
+    seed: Annotated[int, typer.Option(help="Seed of the inputs.")] = 0,
+    top: Annotated[int, typer.Option(help="Finds to keep of each class.")] = 5,
+    threads: Annotated[int | None, typer.Option(help="Threads; else one a core.")] = None,
+    picture: Annotated[
+        Path, typer.Option("--picture", "-o", help="Picture of the finds, renewed while the scan runs.")
+    ] = Path("finds.png"),
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    address: Annotated[str | None, typer.Option(help="A running Ray cluster: host:port, or auto.")] = None,
+    store: Annotated[Path | None, typer.Option(help="Run store; else $SOFTSCOPE_RUNS or ./softscope-runs.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Draw inputs of black and white pixels uniformly; keep the most confident of each class, and statistics of all.
+
+    A scan that was stopped continues where it was.
+    """
+    from ..engine import Engine
+    from ..filter import Range, scanned
+    from ..filter.command import run_scan
+    from ..nets import load_model
+    from ..runs import Store
+
+    what = Range(seed, 0, whole_number(inputs), top)
+    how = Engine(engine, address=address, progress=not quiet)
+    saved = load_model(net)
+    network = scanned(saved.net)
+    names = saved.classes or tuple(map(str, range(network.classes)))
+    report = run_scan(network, what, Store(store), how, names=names, picture=picture, threads=threads)
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=1, allow_nan=False))
+        return
+    from rich.console import Console
+
+    Console().print(report.table())
+    print(f"{report.summary()}\n{picture}", file=sys.stdout)
+
+
+def whole_number(text: str) -> int:
+    """2^27, 2**27, 1e6 or 5000 as a whole number."""
+    from ..errors import SoftscopeError
+
+    power = re.fullmatch(r"(\d{1,19})(?:\^|\*\*)(\d{1,2})", text)
+    try:
+        value = int(power[1]) ** int(power[2]) if power else float(text)
+    except ValueError:
+        value = -1
+    if not 1 <= value <= 1 << 63 or value != int(value):
+        raise SoftscopeError(f"--inputs {text}: no number of inputs", "Write it as 2^27, 1e6 or 5000 (at most 2^63)")
+    return int(value)
