@@ -12,8 +12,8 @@ pytest.importorskip("torch")
 from softscope.engine import Engine
 from softscope.experiments import find
 from softscope.experiments.base import Result
-from softscope.experiments.triples import Triples
-from softscope.experiments.x05_activations import SCALES, landing, run
+from softscope.experiments.triples import Triples, landing
+from softscope.experiments.x05_activations import SCALES, run
 from softscope.features import FeatureSet
 from softscope.head import Head
 from softscope.plots.activations import neuron_groups
@@ -52,7 +52,14 @@ def test_landing_counts_ood_by_the_class_taken_and_by_confidence_beyond_the_medi
 
 
 def triples(overlaps: dict[tuple[str, ...], float]) -> Triples:
-    table = [{"classes": list(names), "overlap": value} for names, value in overlaps.items()]
+    table = [
+        {
+            "classes": list(names),
+            "overlap": value,
+            "landing": [{"class": name, "share": 100 / 3, "confident_share": 1.0} for name in names],
+        }
+        for names, value in overlaps.items()
+    ]
     return Triples(sorted(table, key=lambda row: -row["overlap"]), [], 0.0)
 
 
@@ -99,7 +106,7 @@ def test_every_triple_is_ranked_by_its_overlap(smoke: tuple[Result, Store]) -> N
     assert [row["overlap"] for row in table] == sorted((row["overlap"] for row in table), reverse=True)
     for row in table:
         assert row["overlap"] == pytest.approx(100 - row["auroc_density"])
-        assert sum(row["taken_for"].values()) == pytest.approx(100)
+        assert sum(own["share"] for own in row["landing"]) == pytest.approx(100)
     assert {row["class"] for row in smoke[0].tables["classes"]} == {"3", "4", "5", "9"}
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..engine import Engine
+from ..estimators import scores
 from ..runs import Store
 from ..training import TrainSettings
 from .base import Mean, Row, Settings, Statement
 from .detection import detection
-from .networks import Images, NetworkPlan, trained
+from .networks import Images, NetworkPlan, TrainedNetwork, trained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +32,7 @@ class Search:
     net: str = "lenet"
     features: int = 16
     epochs: int = 3
-    batch: int = 32
+    batch: int = 16
 
     def plans(self, settings: Settings) -> list[NetworkPlan]:
         """One network a triple, all from the same seed."""
@@ -62,7 +63,8 @@ class Triples:
     seconds: float
 
     def effects(self) -> list[dict[str, Any]]:
-        """For each class the mean overlap of triples with it and without it, the largest difference first."""
+        """For each class the mean overlap of triples with it and without it, the largest difference first, and the
+        percentage of OOD inputs that networks which know the class take for it."""
         names = dict.fromkeys(name for row in self.table for name in row["classes"])
         rows = [{"class": name, **self._effect(name)} for name in names]
         return sorted(rows, key=lambda row: -row["difference"])
@@ -108,7 +110,10 @@ class Triples:
         inside = np.array([row["overlap"] for row in self.table if name in row["classes"]])
         outside = np.array([row["overlap"] for row in self.table if name not in row["classes"]])
         errors = [own.std(ddof=1) / np.sqrt(len(own)) if len(own) > 1 else 0.0 for own in (inside, outside)]
+        landed = [own for row in self.table for own in row["landing"] if own["class"] == name]
         return {
+            "share": float(np.mean([own["share"] for own in landed])),
+            "confident_share": float(np.mean([own["confident_share"] for own in landed])),
             "with": float(inside.mean()),
             "with_error": float(errors[0]),
             "without": float(outside.mean()),
@@ -137,14 +142,23 @@ def _one_triple(store: Store, plan: NetworkPlan) -> tuple[dict[str, Any], list[s
         "auroc_entropy": numbers["auroc"]["entropy"],
         "auroc_density": numbers["auroc"]["density"],
         "accuracy": numbers["accuracy"],
-        "taken_for": _taken_for(network),
+        "landing": landing(network),
     }
     return row, network.numbers["subsets"], network.seconds + float(step.provenance.get("seconds", 0.0))
 
 
-def _taken_for(network: Any) -> dict[str, float]:
-    """Percentage of OOD inputs that the network takes for each class."""
-    (ood,) = network.ood.values()
-    taken = np.asarray(network.head.logits(ood.array())).argmax(axis=1)
-    names = network.head.classes
-    return {name: 100 * float(np.mean(taken == index)) for index, name in enumerate(names)}
+def landing(network: TrainedNetwork) -> list[dict[str, Any]]:
+    """For each class the percentage of OOD inputs that the network takes for it, and of those as many again that it
+    does with more confidence (lower U_entropy) than it has on the median training input."""
+    head, (ood,) = network.head, network.ood.values()
+    taken = np.asarray(head.logits(ood.array())).argmax(axis=1)
+    entropy = scores(head, ood, ("entropy",))["entropy"]
+    confident = entropy < np.median(scores(head, network.train, ("entropy",))["entropy"])
+    return [
+        {
+            "class": head.class_name(index),
+            "share": 100 * float(np.mean(taken == index)),
+            "confident_share": 100 * float(np.mean((taken == index) & confident)),
+        }
+        for index in range(head.n_classes)
+    ]

@@ -19,7 +19,7 @@ from .base import Mean, Result, Row, Settings, Statement
 from .detection import claim_tables, detection
 from .magnified import magnified
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
-from .triples import Search, rank_triples
+from .triples import Search, landing, rank_triples
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,7 +63,7 @@ _FEW_DIGITS = (
     Case("fashion", Images("digits", (3, 4, 5)), Images("digits", (0, 1, 2))),
     Case("boots", Images("digits", (3, 4, 9)), Images("digits", (0, 1, 2))),
 )
-_EVERY_TRIPLE = Search(Images("fashion_mnist", train=750, test=600), Images("mnist", test=1000))
+_EVERY_TRIPLE = Search(Images("fashion_mnist", train=450, test=300), Images("mnist", test=500))
 
 SCALES = {
     "smoke": ActivationSettings(
@@ -73,7 +73,7 @@ SCALES = {
         epochs=4,
         runs=2,
     ),
-    "laptop": ActivationSettings(cases=_cases(3000, 1500), search=_EVERY_TRIPLE, epochs=8, runs=3),
+    "laptop": ActivationSettings(cases=_cases(2400, 1000), search=_EVERY_TRIPLE, epochs=6, runs=2),
     "paper": ActivationSettings(cases=_cases(None, None), search=_EVERY_TRIPLE, runs=3),
 }
 
@@ -150,23 +150,6 @@ def _measure(network: TrainedNetwork, draft: Draft) -> None:
             "magnified": magnified(network),
         }
     )
-
-
-def landing(network: TrainedNetwork) -> list[dict[str, Any]]:
-    """For each class the percentage of OOD inputs that the network takes for it, and of those as many again that it
-    does with more confidence (lower U_entropy) than it has on the median training input."""
-    head, (ood,) = network.head, network.ood.values()
-    taken = np.asarray(head.logits(ood.array())).argmax(axis=1)
-    entropy = scores(head, ood, ("entropy",))["entropy"]
-    confident = entropy < np.median(scores(head, network.train, ("entropy",))["entropy"])
-    return [
-        {
-            "class": head.class_name(index),
-            "share": 100 * float(np.mean(taken == index)),
-            "confident_share": 100 * float(np.mean((taken == index) & confident)),
-        }
-        for index in range(head.n_classes)
-    ]
 
 
 def _columns(network: TrainedNetwork) -> dict[str, dict[str, Any]]:

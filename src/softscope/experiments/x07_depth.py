@@ -47,10 +47,10 @@ SCALES = {
         runs=2,
     ),
     "laptop": DepthSettings(
-        first=replace(MNIST, train=4000, test=2000),
-        second=replace(FASHION, train=4000, test=2000),
+        first=replace(MNIST, train=3000, test=1000),
+        second=replace(FASHION, train=3000, test=1000),
         epochs=3,
-        runs=3,
+        runs=2,
     ),
     "paper": DepthSettings(runs=5),
 }

@@ -35,6 +35,8 @@ def heat_map(
     `z`, `images` and `columns` (s_max, norm, cos) have a row each in that order; `train` decides the order of neurons.
     """
     order, group = neuron_groups(train, head.n_classes)
+    heard = group >= 0
+    silent = int(np.sum(~heard))
     known = len(labels)
     rows = np.arange(len(z)) + _GAP * (np.arange(len(z)) >= known)
     names = [*(head.class_name(int(k)) for k in labels), *ood]
@@ -43,14 +45,16 @@ def heat_map(
         figure.suptitle(title, fontsize=9, fontweight="bold")
         widths = (0.32, 6.2, 1.0, 1.0, 1.0)
         axes = figure.subplots(1, len(widths), width_ratios=widths, sharey=True)
-        picture = _activations(axes[1], z[:, order], rows, group, head)
+        picture = _activations(axes[1], z[:, order[heard]], rows, group[heard], head)
+        axes[1].text(-0.3, known, "OOD inputs", color=OOD, va="center", fontsize=7, fontweight="bold")
         _thumbnails(axes[0], images, rows, names, known)
         for panel, (name, (words, form)) in zip(axes[2:], _MEASURES.items()):
             _bars(panel, np.asarray(columns[name], np.float64), rows, known, words, form)
         for panel in axes:
             panel.set_ylim(rows[-1] + 0.5, -0.5)
         bar = figure.colorbar(picture, ax=axes[1], orientation="horizontal", fraction=0.03, pad=0.02, aspect=50)
-        bar.set_label("activation")
+        hidden = f" ({silent} of {len(group)} neurons, which no training input excites, are left out)" if silent else ""
+        bar.set_label(f"activation{hidden}")
         bar.outline.set_visible(False)
     return figure
 
@@ -114,10 +118,9 @@ def _activations(axes: "Axes", z: NDArray, rows: NDArray, group: NDArray[np.int6
     axes.tick_params(length=0, labelleft=False)
     for number in dict.fromkeys(group.tolist()):
         here = np.flatnonzero(group == number)
-        colour = CLASS_COLOURS[number] if number >= 0 else FAINT
-        name = head.class_name(number) if number >= 0 else "silent"
+        colour, name = CLASS_COLOURS[number], head.class_name(number)
         axes.plot([here[0] - 0.3, here[-1] + 0.3], [-0.75] * 2, color=colour, linewidth=3, clip_on=False)
-        axes.text(here.mean(), -1.0, f"{name}", color=INK, ha="center", va="bottom", fontsize=7)
+        axes.text(here.mean(), -1.0, name, color=INK, ha="center", va="bottom", fontsize=7)
         if here[0] > 0:
             axes.axvline(here[0] - 0.5, color="white", linewidth=1.2)
     return picture
