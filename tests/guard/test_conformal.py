@@ -38,6 +38,13 @@ def test_p_values_count_calibration_scores_as_large_or_larger_ties_included(cali
     np.testing.assert_array_equal(p_values(calibration, scores), expected)
 
 
+@pytest.mark.parametrize("score", [-0.3, 1e-30, 0.0, 7e20])
+def test_scores_that_differ_in_the_last_bits_tie(score):
+    """As those of one row do, scored alone and in a large batch; a third of the rows may well be the same."""
+    near = [np.nextafter(score, side) for side in (-np.inf, np.inf)] if score else [0.0, -0.0]
+    np.testing.assert_array_equal(p_values([score] * 9, near), [1.0, 1.0])
+
+
 @given(tied, rates)
 def test_among_exchangeable_scores_no_more_than_the_rate_are_alarms_whatever_the_ties(scores, rate):
     """Each of n + 1 scores is as likely to be the fresh one: the share with p <= rate is the false-alarm rate."""

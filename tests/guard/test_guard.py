@@ -213,6 +213,15 @@ def test_a_finite_row_without_a_finite_score_is_an_error_not_a_verdict(world, na
         guard.alarms(rows)
 
 
+def test_a_row_whose_class_cannot_be_told_is_named_where_classes_count(world):
+    rows = world.fresh.copy()
+    rows[7] = 3e38
+    assert not Guard.fit(world.head, None, world.calibration, "norm").alarms(rows)[7]
+    guard = Guard.fit(world.head, None, world.calibration, "norm", 0.1, per_class=True)
+    with pytest.raises(SoftscopeError, match="z: row 7 can't be scored"):
+        guard.alarms(rows)
+
+
 def test_features_of_another_network_are_refused(world, guard):
     other = FeatureSet(np.ones((30, 5), np.float32), name="other")
     for call in (

@@ -1,5 +1,7 @@
 """Scoring files: every row once, whatever the batch, the format and the interruptions; bad rows named or flagged."""
 
+import errno
+import fcntl
 import json
 import os
 
@@ -191,6 +193,38 @@ def test_two_processes_do_not_write_one_output(guard, source, tmp_path):
 
     score_file(guard, source, tmp_path / "out.parquet", batch=150, progress=second)
     assert read(tmp_path / "out.parquet")["row"] == list(range(400))
+
+
+def test_without_locks_of_the_file_system_one_process_still_works(guard, source, tmp_path, monkeypatch):
+    def no_locks(handle, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    score_file(guard, source, tmp_path / "out.parquet", batch=150)
+    assert entries(tmp_path) == ["in", "out.parquet"]
+
+
+def test_a_folder_removed_by_its_last_holder_is_made_again(guard, source, tmp_path, monkeypatch):
+    flock, times = fcntl.flock, []
+
+    def after_the_other_was_done(handle, operation):
+        if not times:
+            (tmp_path / ".out.parquet.parts").rmdir()
+        times.append(handle)
+        flock(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", after_the_other_was_done)
+    score_file(guard, source, tmp_path / "out.parquet", batch=150)
+    assert len(times) == 2
+    assert entries(tmp_path) == ["in", "out.parquet"]
+
+
+def test_an_output_that_turned_into_a_folder_meanwhile_is_an_error_and_the_parts_stay(guard, source, tmp_path):
+    out = tmp_path / "out.parquet"
+    with pytest.raises(SoftscopeError, match=r"out\.parquet: can't be written"):
+        score_file(guard, source, out, batch=150, progress=lambda rows: out.mkdir(exist_ok=True))
+    out.rmdir()
+    assert first_told(guard, source, out, batch=150) == 400
 
 
 def test_a_full_disk_is_one_line_and_the_next_run_goes_on(guard, source, tmp_path, monkeypatch):

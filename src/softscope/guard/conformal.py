@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..metrics import Interval
 
 Whole = NDArray[np.int64]
+# The same row scores differently in its last bits among other rows: it must still tie with itself, on the safe side.
+_SAME = 1e-12
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Calibration:
         present, starts = np.unique(groups[order], return_index=True)
         for number, rows in zip(present, np.split(order, starts[1:])):
             calibration = self.group(int(number))
-            above = len(calibration) - np.searchsorted(calibration, scores[rows], side="left")
+            asked = scores[rows] - _SAME * np.abs(scores[rows])
+            above = len(calibration) - np.searchsorted(calibration, asked, side="left")
             out[rows] = (1 + above) / (len(calibration) + 1)
         return out
 
