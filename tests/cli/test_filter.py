@@ -49,6 +49,22 @@ def test_a_network_that_is_not_folded_is_scanned_by_torch(tmp_path: Path) -> Non
     assert json.loads(_run(*words, "-o", str(tmp_path / "f.png"), "--json"))["inputs"] == 100
 
 
+def test_bad_arguments_are_one_clear_line_before_any_work(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "broken").write_bytes(b"no model")
+    calls = {
+        "seed": [str(model), "--seed", "-1"],
+        "threads": [str(model), "--threads", "0"],
+        "finds": [str(model), "--top", "0"],
+        "nothing-here": [str(tmp_path / "nothing-here")],
+        "broken": [str(tmp_path / "broken")],
+        "file": [str(model), "-o", str(tmp_path / "file" / "f.png")],
+    }
+    for word, given in calls.items():
+        with pytest.raises(SoftscopeError, match=word):
+            _run("--inputs", "10", "--store", str(tmp_path / "store"), *given)
+
+
 @pytest.mark.parametrize(("text", "value"), [("2^27", 1 << 27), ("2**3", 8), ("1e6", 10**6), ("5000", 5000)])
 def test_numbers_of_inputs_are_written_as_one_likes(text: str, value: int) -> None:
     assert whole_number(text) == value

@@ -90,6 +90,11 @@ def test_a_network_of_colour_images_is_refused() -> None:
         scanned(build("resnet18", classes=10))
 
 
+def test_a_network_of_one_class_is_refused() -> None:
+    with pytest.raises(SoftscopeError, match="single class"):
+        scanned(build("filter", classes=1))
+
+
 def test_weights_that_are_not_finite_are_refused() -> None:
     net = build("filter")
     net.classifier.weight.data[0, 0] = float("nan")

@@ -96,6 +96,14 @@ def test_a_range_that_makes_no_sense_is_refused(start: int, stop: int, top: int)
         Range(0, start, stop, top)
 
 
+@pytest.mark.parametrize("threads", [0, -1])
+def test_a_scan_needs_a_thread(tmp_path: Path, threads: int) -> None:
+    with pytest.raises(SoftscopeError, match="threads"):
+        scan(scanned(confident(3)), WHAT, threads=threads)
+    with pytest.raises(SoftscopeError, match="threads"):
+        scan_in_store(Store(tmp_path).run({}, kind="test"), scanned(confident(3)), WHAT, Engine(), threads=threads)
+
+
 _KILLED = """
 import sys
 sys.path.insert(0, sys.argv[2])

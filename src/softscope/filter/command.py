@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..engine import Engine
-from ..files import write_bytes
+from ..files import writable_folder, write_bytes
 from ..runs import Store
 from . import inputs
 from .networks import Folded, Scanned
@@ -91,6 +91,7 @@ def run_scan(
     threads: int | None = None,
 ) -> Report:
     """Scan in the store, with a bar and with `picture` renewed every few seconds; resumes what was stopped."""
+    writable_folder(picture.parent)  # before hours of work, not after
     drawn = time.monotonic()
     with ScanBar(what.stop - what.start, show=engine.progress) as bar:
 

@@ -46,6 +46,8 @@ def scanned(net: "Net", *, plain: bool = False) -> Scanned:
     """`net` compiled where it can be (FilterNet), else, or if asked, as plain torch."""
     from ..nets import FilterNet
 
+    if net.get_classifier().out_features < 2:
+        raise SoftscopeError(f"{net.name}: has a single class, always certain", "Scan a network with at least two")
     return Folded.of(net) if isinstance(net, FilterNet) and not plain else PlainNet(net)
 
 

@@ -52,6 +52,6 @@ def percent(log_odds: float) -> str:
     """The confidence as a percentage that never rounds up to 100: 99.9988 %."""
     if log_odds == -np.inf:
         return "none"
-    doubt = 1.0 / (1.0 + np.exp(log_odds))
-    digits = max(1, int(np.ceil(-np.log10(max(doubt, 1e-15)))))
+    doubt = max(1.0 / (1.0 + np.exp(min(log_odds, 80.0))), 1e-13)  # smaller would be lost beside 100
+    digits = max(1, int(np.ceil(-np.log10(doubt))))
     return f"{np.floor((100 - 100 * doubt) * 10**digits) / 10**digits:.{digits}f} %"

@@ -64,6 +64,8 @@ def scan(
     watch: Watch | None = None,
 ) -> Statistics:
     """Statistics of `what`; with `checkpoint`, a file, a second call continues where the first was killed."""
+    if threads is not None and threads < 1:
+        raise SoftscopeError(f"a scan can't run on {threads} threads", "Use at least 1")
     path = None if checkpoint is None else Path(checkpoint)
     owner = fingerprint([what.seed, what.start, what.stop, what.top, network.digest])
     found, at = _resumed(path, owner, Statistics.empty(network.classes, what.top), what.start)
@@ -93,7 +95,7 @@ def scan_in_store(
     `watch` sees the scan only where it runs in this process.
     """
     if engine.name == "local":
-        steps = [_stored(run, network, threads or cores(), watch, what)]
+        steps = [_stored(run, network, cores() if threads is None else threads, watch, what)]
     else:
         work = partial(_stored, run, network, 1, None)
         steps = engine.map(work, what.shards(SHARDS), threads=1, label="shards")
