@@ -31,7 +31,7 @@ class PlaneSettings(Settings):
 
     data: Images = MNIST
     ood: Images = FASHION
-    others: int = 9
+    others: int = 5
     net: str = "lenet"
     features: int = 16
     epochs: int = 2
@@ -51,7 +51,7 @@ SCALES = {
     "smoke": PlaneSettings(
         data=Images("digits", (0, 1, 2)), ood=Images("digits", (5, 7, 9)), others=1, net="small", epochs=5, batch=32
     ),
-    "laptop": PlaneSettings(data=replace(MNIST, train=6000), runs=3, others=5),
+    "laptop": PlaneSettings(data=replace(MNIST, train=6000), runs=3),
     "paper": PlaneSettings(runs=3),
 }
 

@@ -95,7 +95,7 @@ def _small(classes: int, features: int) -> Column:
 SCALES = {
     "smoke": WeightSettings(columns=(_small(2, 4), _small(5, 16)), untrained=20),
     "laptop": WeightSettings(columns=_columns(train=6000), runs=2),
-    "paper": WeightSettings(columns=_columns(), runs=3),
+    "paper": WeightSettings(columns=_columns(), runs=2),
 }
 
 

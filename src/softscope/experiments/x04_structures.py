@@ -49,7 +49,7 @@ class StructureSettings(Settings):
     epochs: int = 2
     batch: int = 128
     norm: float = 10.0
-    norms: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+    norms: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
     study: int | None = 6000
     aligned: tuple[str, ...] = ("sandwich",)
     aligned_norm: float = 1.0
