@@ -69,6 +69,16 @@ class Triples:
         rows = [{"class": name, **self._effect(name)} for name in names]
         return sorted(rows, key=lambda row: -row["difference"])
 
+    def most_taken_for(self, suspect: str) -> tuple[int, ...]:
+        """Labels of the triple with `suspect` that takes most OOD inputs for it, first of all those with confidence."""
+
+        def taken(row: dict[str, Any]) -> tuple[float, float]:
+            (own,) = (own for own in row["landing"] if own["class"] == suspect)
+            return own["confident_share"], own["share"]
+
+        worst = max((row for row in self.table if suspect in row["classes"]), key=taken)
+        return tuple(worst["labels"])
+
     def rows(self, suspect: str) -> list[Row]:
         """The suspect beside the other classes. That it is to blame holds if no other class has a larger effect and
         its own exceeds two standard errors."""
