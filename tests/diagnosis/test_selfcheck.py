@@ -95,6 +95,11 @@ def test_an_accuracy_that_the_file_states_is_checked() -> None:
     assert _found(train=_features(400, 1, metadata={"accuracy": "good"})) == ()
 
 
+def test_features_that_say_they_are_of_before_the_non_linearity_are_noticed() -> None:
+    assert "before the last non-linearity" in _words(_found(train=_features(400, 1, metadata={"layer": "before"})))
+    assert _found(train=_features(400, 1, metadata={"layer": "after"})) == ()
+
+
 def test_a_test_set_that_the_head_fails_on_is_noticed() -> None:
     wrong = FeatureSet(TEST.array(), (TEST.labels + 1) % 4, name="test")
     assert "of training rows and" in _words(_found(test=wrong))

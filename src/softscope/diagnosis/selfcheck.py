@@ -72,6 +72,12 @@ def self_check(
 
 def _layer(head: Head, train: Observed) -> Iterator[Finding]:
     name = train.features.name
+    if train.features.metadata.get("layer", "after") != "after":
+        yield Finding(
+            "warning",
+            f"{name}: taken before the last non-linearity, but the head applies to what comes after it",
+            "Extract the features after it, as `softscope extract` does unless told otherwise",
+        )
     if train.lowest >= -_SUM_TOLERANCE and train.sum_error < _SUM_TOLERANCE:
         yield Finding(
             "warning",
