@@ -54,7 +54,7 @@ def diagnose(
     others = {name: given[name] for name in ood}
     check_inputs(head, given["train"], given["test"], others)
     chosen = chosen_estimators(estimators)
-    steps = _Steps(progress, len(given) + len(chosen) + 2 * len(others) + 4)
+    steps = _Steps(progress, len(given) + len(chosen) + 2 * len(others) + 5)
     checked = _check(head, given, steps)
     for name, item in chosen.items():
         steps(f"fitting {name}")
@@ -108,7 +108,9 @@ def _check(head: Head, given: Mapping[str, FeatureSet], steps: _Steps) -> _Check
     seen = {}
     for name, features in given.items():
         steps(f"reading {name}")
-        seen[name] = observe(head, at_hand(features), labelled=name in ("train", "test"))
+        sharing = 1 if name == "train" else len(given) - 1
+        seen[name] = observe(head, at_hand(features, sharing), labelled=name in ("train", "test"))
+    steps("self-check")
     moments = moments_of(seen["train"], head.n_classes)
     ood = {name: found for name, found in seen.items() if name not in ("train", "test")}
     return _Checked(seen, moments, self_check(head, seen["train"], seen["test"], ood, moments))

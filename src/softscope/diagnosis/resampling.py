@@ -70,7 +70,7 @@ def resampled(
             def work(key: tuple[str, str]) -> Floats:
                 name, _ = key
                 draws = [contest.draws(weights, others[name]) for contest in contests[key]]  # noqa: B023
-                return np.mean(draws, axis=0)
+                return _known_mean(np.array(draws))
 
             for key, values in zip(contests, pool.map(work, contests)):
                 out[key][span] = values
@@ -125,6 +125,13 @@ def _resamples(
         span = slice(start, min(count, start + step))
         first, *others = (_drawn(rows, span.stop - start, generator) for rows, generator in zip(sides, generators))
         yield span, first, dict(zip(ood, others))
+
+
+def _known_mean(draws: Floats) -> Floats:
+    """Over the first axis, without NaN; NaN where there is nothing else."""
+    known = ~np.isnan(draws)
+    counts = known.sum(axis=0)
+    return np.where(counts > 0, np.where(known, draws, 0.0).sum(axis=0) / np.maximum(counts, 1), np.nan)
 
 
 def _drawn(rows: int, draws: int, generator: np.random.Generator) -> Weights:

@@ -18,8 +18,9 @@ from ..metrics import proportion
 from .model import SetSummary
 
 COSINE_EDGES = np.linspace(-1.0, 1.0, 81)
-#: Features up to this size are read into memory once; larger ones are read from their file in every pass.
+#: So much of training, and so much of all other sets together, is read into memory; what is larger, in every pass.
 _AT_HAND_BYTES = 1 << 29
+_SUFFIXES = (".safetensors", ".npz", ".npy", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Observed:
     familiarity: Floats  # max_i cos(w_i, z)
     other_cosines: NDArray[np.int64]  # how many of the others lie in each bin of COSINE_EDGES
     hashes: NDArray[np.uint64]  # equal rows, equal hashes
-    digest: str  # sha256 of the file, or of the rows where there is none
+    digest: str  # sha256 of the file, or of the rows where there is no single one
     lowest: float  # of all entries
     sum_error: float  # largest distance of a row's sum from 1
 
@@ -47,17 +48,13 @@ class Observed:
         """Which predictions are right; None without labels."""
         return None if self.labels is None else self.predicted == self.labels
 
-    @property
-    def file(self) -> str | None:
-        """The file the features came from."""
-        return self.features.name if _is_path(self.features) else None
-
     def summary(self, name: str, role: Literal["train", "test", "ood"]) -> SetSummary:
         """What the report says of the set."""
         correct = self.correct
         accuracy = None if correct is None else proportion(int(correct.sum()), len(correct))
         mean = float(confidence(self.odds).mean())
-        return SetSummary(name, role, len(self), self.file, self.digest, accuracy, mean)
+        path = _path(self.features)
+        return SetSummary(name, role, len(self), None if path is None else str(path), self.digest, accuracy, mean)
 
 
 def confidence(odds: Floats) -> Floats:
@@ -65,9 +62,9 @@ def confidence(odds: Floats) -> Floats:
     return 1.0 / (1.0 + np.exp(odds))
 
 
-def at_hand(features: FeatureSet) -> FeatureSet:
-    """The features in memory where they are not too large, so that a fit that goes over them often reads them once."""
-    if len(features) * features.n_features * features.dtype.itemsize > _AT_HAND_BYTES:
+def at_hand(features: FeatureSet, sharing: int) -> FeatureSet:
+    """The features in memory where they are not too large for one of `sharing` sets: many passes, one reading."""
+    if len(features) * features.n_features * features.dtype.itemsize > _AT_HAND_BYTES // sharing:
         return features
     return FeatureSet(features.array(), features.labels, name=features.name, metadata=features.metadata)
 
@@ -86,17 +83,22 @@ def observe(head: Head, features: FeatureSet, *, labelled: bool) -> Observed:
         if labels is not None:
             gaps = logits[np.arange(len(logits)), labels[span]].astype(np.float64) - logits.max(axis=1)
             true[span] = np.exp(gaps) * confidence(odds[span])
-        cosines.sort(axis=1)
-        familiarity[span] = cosines[:, -1]
-        others += np.histogram(cosines[:, :-1], COSINE_EDGES)[0]
+        familiarity[span] = cosines.max(axis=1)
+        others += _binned(cosines) - _binned(familiarity[span])
         hashes[span] = row_hashes(block)
         content.update(np.ascontiguousarray(block).data)
         lowest = min(lowest, float(block.min()))
         sum_error = max(sum_error, float(np.abs(block.sum(axis=1, dtype=np.float64) - 1.0).max()))
+    path = _path(features)
+    digest = sha256(path) if path is not None and path.is_file() else content.hexdigest()
     return Observed(
         features, labels, predicted, odds, None if labels is None else true, norms, familiarity, others, hashes,
-        sha256(features.name) if _is_path(features) else content.hexdigest(), lowest, sum_error,
+        digest, lowest, sum_error,
     )  # fmt: skip
+
+
+def _binned(cosines: Floats) -> NDArray[np.int64]:
+    return np.histogram(cosines, COSINE_EDGES)[0]
 
 
 def row_hashes(rows: NDArray) -> NDArray[np.uint64]:
@@ -106,8 +108,11 @@ def row_hashes(rows: NDArray) -> NDArray[np.uint64]:
     return np.frombuffer(digests, np.uint64)
 
 
-def _is_path(features: FeatureSet) -> bool:
+def _path(features: FeatureSet) -> Path | None:
+    """Where `FeatureSet.open` read them: it names them by their path, and no set from memory is called like that."""
+    path = Path(features.name)
     try:
-        return Path(features.name).is_file()
+        from_file = path.suffix.lower() in _SUFFIXES and path.is_file()
+        return path if from_file or any(path.glob("*.parquet")) else None
     except (OSError, ValueError):  # a name that no file system takes
-        return False
+        return None
