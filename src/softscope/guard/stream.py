@@ -19,7 +19,7 @@ from ..arrays import check_columns, check_finite, chunk_rows
 from ..canonical import fingerprint
 from ..errors import SoftscopeError
 from ..features import FeatureSet
-from .conformal import alarm_band
+from .conformal import Whole, alarm_band
 from .guard import Guard, predicted_or_none
 from .parts import Parts, working_folder
 from .saving import contents, digest
@@ -105,12 +105,12 @@ def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) ->
         except SoftscopeError as error:
             raise SoftscopeError(error.what, _MEND) from error
     good = np.flatnonzero(np.isfinite(rows).all(axis=1))
-    classes = predicted_or_none(guard.head, rows[good])
+    classes = predicted_or_none(guard.head, _chosen(rows, good))
     good, classes = good[classes >= 0], classes[classes >= 0]
     scores = np.empty(0)
     if len(good):
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = guard.estimator.uncertainty(rows if len(good) == len(rows) else rows[good])
+            scores = guard.estimator.uncertainty(_chosen(rows, good))
     sound = np.isfinite(scores)
     good, classes, scores = good[sound], classes[sound], scores[sound]
     bad = np.ones(len(rows), bool)
@@ -129,6 +129,11 @@ def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) ->
     table = pa.table(values)
     words = {"guard": repr(guard)} | ({"classes": json.dumps(guard.head.classes)} if guard.head.classes else {})
     return table.replace_schema_metadata(words)
+
+
+def _chosen(rows: NDArray, numbers: Whole) -> NDArray:
+    """The rows of these numbers, not copied where they are all."""
+    return rows if len(numbers) == len(rows) else rows[numbers]
 
 
 def _checked_output(target: Path, source: Path) -> Path:
