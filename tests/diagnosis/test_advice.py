@@ -1,6 +1,6 @@
 """Verdicts at their documented borders, recommendations that chance can't make, and sample sizes."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -135,6 +135,50 @@ def test_confidence_is_kept_for_mistakes_where_it_is_better_at_them() -> None:
     mistakes = {"plain-max": _around(0.9), "density": _around(0.7)}
     found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, clear, mistakes=mistakes))
     assert any(one.about == "mistakes" and "keep confidence" in one.text for one in found.sentences)
+
+
+def _causes(**parts: float) -> Causes:
+    """Causes with these values, the others 0."""
+    zero = Interval(0, 0, 0)
+    names = [field.name for field in fields(Causes)]
+    return Causes(**{name: _signed(parts[name]) if name in parts else zero for name in names})
+
+
+def _signed(value: float) -> Interval:
+    return Interval(value, value - 0.01, value + 0.01)
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ("saturation", "softmax saturates"),
+        ("extrapolation", "softmax extrapolates"),
+        ("misfit", "the density does not fit"),
+        ("overlap_proper", "OOD features lie among those of test"),
+    ],
+)
+def test_the_largest_part_is_named_as_the_cause(part, said) -> None:
+    causes = _causes(entropy=0.8, **{part: 0.2})
+    found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, causes={"svhn": causes}))
+    (sentence,) = (one for one in found.sentences if one.about == "cause")
+    assert f"mostly that {said}" in sentence.text
+
+
+def test_a_density_worse_than_softmax_is_not_taken_for_the_truth() -> None:
+    causes = _causes(entropy=0.95, density=0.7, extrapolation=-0.25, overlap=0.3, misfit=0.29, overlap_proper=0.01)
+    found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, causes={"svhn": causes}))
+    texts = " ".join(one.text for one in found.sentences if one.about == "cause")
+    assert "mostly that the density does not fit" in texts
+    assert "U_density is 25.0 [24.0, 26.0] points worse than U_cool" in texts
+
+
+def test_what_the_features_would_allow_beyond_the_best_score_is_said() -> None:
+    causes = _causes(entropy=0.9, ceiling=0.98, overlap_proper=0.02)
+    found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, mean_causes=causes))
+    texts = " ".join(one.text for one in found.sentences if one.about == "help")
+    assert "reaches 98.0% [97.0%, 99.0%] (the ceiling)" in texts
+    assert "2.0 [1.0, 3.0] points of AUROC are out of reach on this layer" in texts
+    assert "float32 prints" not in texts
 
 
 def test_a_real_case_is_told_rightly() -> None:

@@ -169,20 +169,30 @@ def _on_estimator(facts: Facts, recommended: str | None) -> Iterator[Sentence]:
 def _on_causes(facts: Facts) -> Iterator[Sentence]:
     words = {
         "saturation": "softmax saturates (cause 1)",
-        "extrapolation": "softmax extrapolates or mixes OOD up with ambiguous inputs (cause 2)",
-        "overlap": "OOD features lie among those of test (cause 3)",
+        "extrapolation": "softmax extrapolates, or takes OOD for ambiguous inputs (cause 2)",
+        "misfit": "the density does not fit (cause 3, misfit), though the features tell OOD from test",
+        "overlap_proper": "OOD features lie among those of test (cause 3, overlap proper)",
     }
     for name, causes in facts.causes.items():
-        shares = {cause: getattr(causes, cause) for cause in words}
-        largest = max(shares, key=lambda cause: shares[cause].value)
-        if shares[largest].value < WORTHWHILE:
-            yield Sentence(
-                "cause", f"{name}: nothing to explain, entropy is right in {_percent(causes.entropy)}.", name
-            )
+        parts: dict[str, Interval] = {part: getattr(causes, part) for part in words}
+        largest = max(parts, key=lambda part: parts[part].value)
+        if 1.0 - causes.entropy.value < WORTHWHILE:
+            yield Sentence("cause", f"{name}: nothing to explain, entropy reaches {_percent(causes.entropy)}.", name)
             continue
-        listed = ", ".join(f"{cause} {_points(found)}" for cause, found in shares.items())
-        text = f"{name}: what entropy lacks to a perfect AUROC is mostly that {words[largest]}. In points: {listed}."
-        yield Sentence("cause", text, name)
+        listed = ", ".join(f"{part.replace('_', ' ')} {_points(found)}" for part, found in parts.items())
+        yield Sentence(
+            "cause",
+            f"{name}: entropy reaches {_percent(causes.entropy)}. What it lacks is mostly that {words[largest]}. "
+            f"In points of AUROC: {listed}.",
+            name,
+        )
+        if causes.extrapolation.high < 0:
+            yield Sentence(
+                "cause",
+                f"{name}: U_density is {_points(_negative(causes.extrapolation))} worse than U_cool, so it is no good "
+                "measure of what softmax loses by extrapolation: read cause 2 and misfit together.",
+                name,
+            )
 
 
 def _on_help(facts: Facts) -> Iterator[Sentence]:
@@ -195,8 +205,6 @@ def _on_help(facts: Facts) -> Iterator[Sentence]:
         "features (U_density) or a distance to them brings it back.",
         "ambiguity": "are lost because OOD inputs and ambiguous test inputs look equally unsure. A density keeps the "
         "two apart.",
-        "misfit": "are lost because the density does not fit: a classifier on the same features tells OOD from test "
-        "better. Tune the density (components, log features, ridge).",
         "overlap_proper": "are out of reach on this layer, whatever the score. Better features would help: "
         "pre-training, more varied training data, or another layer.",
     }
@@ -204,6 +212,15 @@ def _on_help(facts: Facts) -> Iterator[Sentence]:
         found: Interval | None = getattr(causes, name)
         if found is not None and found.value >= WORTHWHILE and found.low > 0:
             yield Sentence("help", f"{_points(found)} of AUROC {remedy}")
+    best = max(facts.mean_scores, key=lambda name: facts.mean_scores[name].auroc.value)
+    reached = facts.mean_scores[best].auroc
+    if causes.ceiling.low - reached.high > WORTHWHILE:
+        yield Sentence(
+            "help",
+            f"The features would allow more: a classifier that learned from such OOD inputs reaches "
+            f"{_percent(causes.ceiling)} (the ceiling), the best score here, {facts.labels[best].symbol}, "
+            f"{_percent(reached)}. Tune the density (components, log features, ridge), or learn from OOD examples.",
+        )
 
 
 def _on_mistakes(facts: Facts, recommended: str | None) -> Iterator[Sentence]:
@@ -236,6 +253,10 @@ def _on_samples(facts: Facts, missed: Mapping[str, Interval]) -> Iterator[Senten
 
 def _compared(facts: Facts) -> int:
     return len(facts.mean_scores) - 1
+
+
+def _negative(found: Interval) -> Interval:
+    return Interval(-found.value, -found.high, -found.low)
 
 
 def _percent(found: Interval) -> str:
