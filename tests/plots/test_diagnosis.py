@@ -11,7 +11,7 @@ import pytest
 
 from softscope.diagnosis.model import Causes, Curve, FinalLayerMap, Histogram, Inputs
 from softscope.metrics import Interval
-from softscope.plots.diagnosis import Row, cause_bar, cause_segments, histogram_rows, outcome_bar, roc, set_rows
+from softscope.plots.diagnosis import Row, cause_bar, cause_segments, excess, histogram_rows, outcome_bar, roc, set_rows
 from softscope.plots.final_layer import final_layer_map, map_background, map_size
 
 
@@ -43,7 +43,7 @@ def test_causes_add_up_to_a_perfect_score() -> None:
 
 
 def test_the_bar_of_causes_is_stacked_without_a_gap_to_its_full_width() -> None:
-    found = spans(cause_bar("set", CAUSES, 0.5))
+    found = spans(cause_bar("set", CAUSES, 0.5, 1.0))
     assert found[0][0] == 0.0
     assert found[-1][1] == pytest.approx(1000.0, abs=0.2)
     for (_, stop), (start, _) in pairwise(found):
@@ -53,7 +53,8 @@ def test_the_bar_of_causes_is_stacked_without_a_gap_to_its_full_width() -> None:
 
 def test_what_a_negative_cause_stacks_too_much_is_taken_back_in_a_strip() -> None:
     causes = replace(CAUSES, temperature=exact(-0.02), misfit=exact(0.08))
-    markup = cause_bar("set", causes, 0.5)
+    assert excess(causes) == pytest.approx(0.02)
+    markup = cause_bar("set", causes, 0.5, 1.0 + excess(causes))
     strip = [rect for rect in rects(markup) if rect.get("height") == "7"]
     assert [rect.get("class") for rect in strip] == ["cause-1b"]
     unit = 1000 / 0.52

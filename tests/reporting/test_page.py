@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from softscope.reporting import report
 from softscope.reporting.page import bounds, percent, points, render
 from softscope.reporting.tables import cause_table, confusions, score_table
 from softscope.reporting.threshold import confidence_words, gallery, rule_of, start_of
+from softscope.reporting.verdict import summary
 
 LIMIT = 3_000_000
 
@@ -138,8 +140,17 @@ def test_bars_of_causes_start_below_every_value_they_show(found: Diagnosis) -> N
     table = cause_table(found)
     for row in table.rows:
         assert table.low < row.causes.entropy.low
-    assert table.ticks[0] == (table.low, 0.0)
-    assert table.ticks[-1] == (1.0, 1.0)
+    assert table.marks[0] == (table.low, 0.0)
+
+
+def test_all_bars_of_causes_share_the_axis_that_is_marked(found: Diagnosis) -> None:
+    table = cause_table(found)
+    for row in table.rows:
+        reached = ElementTree.fromstring(row.bar).findall("rect")[0]
+        for value, share in table.marks:
+            assert value == pytest.approx(table.low + share * (table.high - table.low))
+        expected = (row.causes.entropy.value - table.low) / (table.high - table.low)
+        assert float(reached.get("width", 0)) / 1000 == pytest.approx(expected, abs=1e-3)
 
 
 def test_confusions_are_shares_of_the_whole_set_most_frequent_first(found: Diagnosis) -> None:
@@ -184,3 +195,15 @@ def test_numbers_have_a_proper_minus_and_no_negative_zero() -> None:
     assert points(-0.0001) == "0.0"
     assert bounds(Interval(0.0, -0.012, 0.0301)) == "−1.2 to 3.0"
     assert percent(0.934) == "93.4\u00a0%"
+
+
+def test_a_remedy_that_does_harm_is_no_reason_and_a_misfit_no_overlap(found: Diagnosis) -> None:
+    worse, part = Interval(-0.1, -0.2, 0.0), Interval(0.1, 0.1, 0.1)
+    causes = replace(found.mean_causes, saturation=worse, extrapolation=worse, misfit=part, overlap_proper=worse)
+    lines = summary(replace(found, mean_causes=causes)).causes
+    assert [line.words.startswith("none: ") for line in lines] == [True, True, False]
+    assert lines[2].words.startswith("mostly a density that fits badly (10.0)")
+    causes = replace(found.mean_causes, saturation=part, extrapolation=part, misfit=worse, overlap_proper=part)
+    assert not any(
+        "none" in line.words or "badly" in line.words for line in summary(replace(found, mean_causes=causes)).causes
+    )

@@ -57,15 +57,19 @@ def cause_segments(causes: Causes) -> list[Segment]:
     ]
 
 
-def cause_bar(name: str, causes: Causes, low: float) -> Markup:
-    """Stacked from `low` to 1, with whiskers for the intervals of B, C and D.
+def excess(causes: Causes) -> float:
+    """By how much the positive causes pass a perfect 1: as much as the negative ones take back."""
+    return -sum(min(0.0, part.size) for part in cause_segments(causes)[1:])
 
-    Causes that came out negative are taken back in a strip below: what was stacked beyond 1 by as much.
+
+def cause_bar(name: str, causes: Causes, low: float, high: float) -> Markup:
+    """Stacked on an axis from `low` to `high`, with whiskers for the intervals of B, C and D.
+
+    What causes that came out negative take back, down to 1, is a strip below.
     """
     segments = cause_segments(causes)
     width, height = _BAR
-    excess = -sum(min(0.0, part.size) for part in segments[1:])
-    scale = Scale(low, 1.0 + max(excess, 0.0), 0.0, width)
+    scale = Scale(low, high, 0.0, width)
     words = "; ".join(f"{part.name} {part.words}" for part in segments)
     drawing = Drawing(width, height, f"{name}: {words}", "bar", stretch=True)
     at = segments[0].size
@@ -78,6 +82,8 @@ def cause_bar(name: str, causes: Causes, low: float) -> Markup:
         if part.size < 0:
             _piece(drawing, part, scale(at + part.size), scale(at), height - 7, 7.0)
             at += part.size
+    if high > 1:
+        drawing.put('<path d="M{} 0V{}" class="perfect"/>', scale(1.0), height)
     for y, bound in zip((7.0, 14.0, 21.0), (causes.entropy, causes.cool, causes.density)):
         start, stop = scale(bound.low), scale(bound.high)
         drawing.put('<path d="M{} {}H{}M{} {}v4M{} {}v4" class="whisker"/>', start, y, stop, start, y - 2, stop, y - 2)

@@ -6,10 +6,11 @@ from markupsafe import Markup
 
 from ..diagnosis.model import Causes, Diagnosis, Score
 from ..metrics import Interval
-from ..plots.diagnosis import cause_bar, cause_segments, outcome_bar
+from ..plots.diagnosis import cause_bar, excess, outcome_bar
 from .verdict import CONFIDENCE
 
 _MOST_CLASSES = 8
+_NEGLIGIBLE = 0.0005  # of an AUROC: not a pixel
 _STARTS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 
@@ -58,15 +59,15 @@ class CauseRow:
 
 @dataclass(frozen=True)
 class CauseTable:
-    """Bars that all start at `low`, and the ticks below them as (value, share of the width).
+    """Bars on one axis from `low` to `high`, and the marks below them as (value, share of the width).
 
-    `taken_back`: some cause is negative, so that its bar has a strip below.
+    `high` is beyond 1 where some cause is negative, so that its bar has a strip below.
     """
 
     low: float
-    ticks: list[tuple[float, float]]
+    high: float
+    marks: list[tuple[float, float]]
     rows: list[CauseRow]
-    taken_back: bool
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,11 @@ def cause_table(found: Diagnosis) -> CauseTable:
     named = [("mean", found.mean_causes), *found.causes.items()]
     lowest = min(min(causes.entropy.low, causes.cool.low, causes.density.low) for _, causes in named)
     low = max((start for start in _STARTS if start < lowest - 0.1 * (1 - lowest)), default=0.0)
-    rows = [CauseRow(name, cause_bar(name, causes, low), causes) for name, causes in named]
-    ticks = [(low + share * (1 - low), share) for share in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
-    taken_back = any(part.size < -0.0005 for row in rows for part in cause_segments(row.causes)[1:])
-    return CauseTable(low, ticks, rows, taken_back)
+    beyond = max(excess(causes) for _, causes in named)
+    high = 1.0 + (beyond if beyond > _NEGLIGIBLE else 0.0)
+    rows = [CauseRow(name, cause_bar(name, causes, low, high), causes) for name, causes in named]
+    marks = [(low + step * (1 - low), step * (1 - low) / (high - low)) for step in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
+    return CauseTable(low, high, marks, rows)
 
 
 def outcome_rows(found: Diagnosis) -> list[OutcomeRow]:

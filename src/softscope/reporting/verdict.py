@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..diagnosis.model import Diagnosis, Finding, Score, Verdict
+from ..diagnosis.model import Causes, Diagnosis, Finding, Score, Verdict
 from ..metrics import Interval
 
 CONFIDENCE = "plain-max"  # the confidence as networks print it
@@ -10,13 +10,9 @@ EXACT_CONFIDENCE = "max"  # the same, not rounded
 
 _ICONS: dict[Verdict, str] = {"trust": "✓", "caution": "!", "do not trust": "✕", "undecided": "?"}
 _CAUSES = {
-    "saturation": ("1 Saturation", "cause-1b", "the softmax is so sure of everything that it can't rank inputs"),
-    "extrapolation": (
-        "2 Extrapolation",
-        "cause-2a",
-        "it is sure where no training input lies, and unsure of hard but familiar inputs",
-    ),
-    "overlap": ("3 Overlap", "cause-3b", "the features of unfamiliar inputs lie among those of test inputs"),
+    "saturation": ("1 Saturation", "cause-1b"),
+    "extrapolation": ("2 Extrapolation", "cause-2a"),
+    "overlap": ("3 Overlap", "cause-3b"),
 }
 
 
@@ -102,7 +98,23 @@ def kind_of(verdict: Verdict) -> str:
 def _causes(found: Diagnosis) -> list[CauseLine]:
     parts: dict[str, Interval] = {name: getattr(found.mean_causes, name) for name in _CAUSES}
     largest = max(parts, key=lambda name: parts[name].value)
-    return [CauseLine(*_CAUSES[name], part, name == largest) for name, part in parts.items()]
+    words = _reasons(found.mean_causes)
+    return [CauseLine(*_CAUSES[name], words[name], part, name == largest) for name, part in parts.items()]
+
+
+def _reasons(causes: Causes) -> dict[str, str]:
+    """What each cause means in this diagnosis: a negative one is a remedy that does harm, a misfit is no overlap."""
+    saturation = "the softmax is so sure of everything that it can't rank inputs"
+    if causes.saturation.value < 0:
+        saturation = "none: cooled logits rank inputs worse"
+    extrapolation = "it is sure where no training input lies, and unsure of hard but familiar inputs"
+    if causes.extrapolation.value < 0:
+        extrapolation = "none: the density does worse than the cooled softmax"
+    misfit, proper = (f"{100 * part.value:.1f}" for part in (causes.misfit, causes.overlap_proper))
+    overlap = f"unfamiliar features lie among those of test inputs ({proper}); the density's misfit adds {misfit}"
+    if causes.misfit.value > causes.overlap_proper.value:
+        overlap = f"mostly a density that fits badly ({misfit}); features proper overlap by {proper}"
+    return {"saturation": saturation, "extrapolation": extrapolation, "overlap": overlap}
 
 
 def _figures(found: Diagnosis) -> list[KeyFigure]:
