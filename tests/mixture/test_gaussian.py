@@ -220,3 +220,17 @@ def test_it_converges_where_sklearn_does():
         theirs = Sklearn(4, reg_covar=1e-5, weights_init=ours.weights, means_init=ours.means).fit(z.astype(float))
     assert ours.converged
     assert ours.history[-1] == pytest.approx(theirs.lower_bound_, rel=1e-3)
+
+
+@pytest.mark.parametrize("covariance", KINDS)
+@pytest.mark.parametrize("size", [1e12, 1e25, 1e37])
+def test_rows_beyond_float32_squares_keep_their_order(covariance, size, monkeypatch):
+    monkeypatch.setattr("softscope.mixture.full._WORTH_BOUNDING", 0.0)
+    z, labels = clusters()
+    mixture = fit_mixture(FeatureSet(z), labels, covariance=covariance, iterations=1)
+    far = np.float32(size) * np.linspace(0.5, 1.0, 7, dtype=np.float32)[:, None] * np.abs(z[:7])
+    far[1:] = far[1:] / far[1:].max(axis=1, keepdims=True) * np.linspace(0.5, 1.0, 6, dtype=np.float32)[:, None] * size
+    scores = mixture.log_density(far)
+    wide = mixture.log_density(far.astype(np.float64))
+    np.testing.assert_allclose(scores, wide, rtol=1e-4)
+    assert np.isfinite(scores).all()

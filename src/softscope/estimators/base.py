@@ -96,8 +96,16 @@ class Estimator(ABC):
     def _rows(self, z: Any, score: Any, dtype: type) -> NDArray:
         features = self._features(z)
         out: NDArray = np.empty(len(features), dtype)
-        for span, rows in each_chunk(features, self._chunk()):
-            out[span] = score(rows)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is named below
+            for span, rows in each_chunk(features, self._chunk()):
+                out[span] = score(rows)
+                if not np.isfinite(out[span]).all():
+                    row = int((~np.isfinite(out[span])).argmax())
+                    raise SoftscopeError(
+                        f"{features.name}: row {span.start + row} is too large for {self.info.name} to score, it "
+                        f"holds {np.abs(rows[row]).max():.1e}",
+                        "Drop the row, or mend what made it",
+                    )
         return out
 
     def _chunk(self) -> int:

@@ -29,7 +29,8 @@ class FullComponents:
 
     def log_joint(self, x: NDArray) -> Floats:
         """[n, K]; -inf where a component is more than 60 nats below the best of its row."""
-        return self._bounded(x) if self._worth_bounding(x) else self.dense(x)
+        with np.errstate(over="ignore", invalid="ignore"):  # rows beyond float32 are done again in float64
+            return self._bounded(x) if self._worth_bounding(x) else self.dense(x)
 
     def dense(self, x: NDArray) -> Floats:
         """[n, K], every component evaluated."""
@@ -47,6 +48,7 @@ class FullComponents:
         if not bounds.width:
             return self.dense(x)
         upper = bounds.upper(x)
+        upper[~np.isfinite(upper).all(axis=1)] = np.inf  # rows beyond float32 rule nothing out
         joint = np.full(upper.shape, -np.inf)
         leading = upper.argmax(axis=1)
         order = np.argsort(leading, kind="stable")
@@ -75,7 +77,11 @@ class FullComponents:
             chosen = x[span] if rows is None else x[rows[span]]
             # In the rows' own type, then rounded once.
             white = factor.whiten((chosen - mean).astype(factor.inverse.dtype, copy=False))
-            out[span] = np.einsum("ij,ij->i", white, white)
+            squares = np.einsum("ij,ij->i", white, white)
+            far = np.flatnonzero(~np.isfinite(squares))
+            out[span] = squares
+            if len(far):
+                out[span.start + far] = _far_squares(factor, chosen[far].astype(np.float64) - self.means[k])
         out *= -0.5
         out += self._constants[k]
         return out
@@ -167,6 +173,12 @@ class FullStatistics:
         filled = np.flatnonzero(self.counts > 0)
         within: Floats = sum((self._covariance(int(k)) * self.counts[k] for k in filled), np.zeros(1))
         return within / self.counts.sum()
+
+
+def _far_squares(factor: Factor, centred: Floats) -> Floats:
+    """Squared distances that overflow float32, in float64."""
+    white = centred @ factor.inverse.astype(np.float64).T
+    return np.einsum("ij,ij->i", white, white)
 
 
 def _groups(keys: NDArray, rows: NDArray) -> Iterator[tuple[int, NDArray]]:
