@@ -68,14 +68,25 @@ def test_outcomes_fill_the_bar_by_their_shares() -> None:
 
 
 def test_roc_curves_pass_through_their_points_on_a_stretched_axis() -> None:
-    curve = Curve((0.0, 0.04, 1.0), (0.0, 0.5, 1.0))
+    curve = Curve((0.0, 0.0, 0.04, 0.04, 1.0), (0.0, 0.4, 0.4, 1.0, 1.0))
     root = ElementTree.fromstring(roc("set", {"max": curve}, {"max": "U_max"}, {"max": 0.9}))
     left, top, side = (float(root.get(f"data-{key}", 0)) for key in ("left", "top", "side"))
     (line,) = [part for part in root.findall("path") if "line-0" in part.get("class", "")]
     numbers = np.array(re.findall(r"[\d.]+", line.get("d", "")), float).reshape(-1, 2)
-    expected = [[left, top + side], [left + 0.2 * side, top + 0.5 * side], [left + side, top]]
+    bend, height = left + 0.2 * side, top + 0.6 * side
+    expected = [[left, top + side], [left, height], [bend, height], [bend, top], [left + side, top]]
     np.testing.assert_allclose(numbers, expected, atol=0.06)
     assert "U_max 90.0 %" in root.get("aria-label", "")
+
+
+def test_a_score_that_ties_everywhere_lies_on_the_line_of_guessing() -> None:
+    root = ElementTree.fromstring(roc("set", {"max": Curve((0.0, 1.0), (0.0, 1.0))}, {"max": "U"}, {"max": 0.5}))
+    chance, line = (part.get("d") for part in root.findall("path") if part.get("class") in ("chance", "line line-0"))
+    assert chance == line
+    left, top, side = (float(root.get(f"data-{key}", 0)) for key in ("left", "top", "side"))
+    x, y = np.array(re.findall(r"[\d.]+", chance or ""), float).reshape(-1, 2).T
+    np.testing.assert_allclose(((x - left) / side) ** 2, (top + side - y) / side, atol=1e-3)
+    assert len(x) > 30
 
 
 def test_each_histogram_reaches_its_own_peak_and_the_threshold_stands_at_its_value() -> None:

@@ -130,9 +130,10 @@ def roc(name: str, curves: Mapping[str, Curve], symbols: Mapping[str, str], auro
     for share in (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0):
         drawing.put('<path d="M{} {}V{}" class="grid"/>', x(share), top, top + side)
         drawing.text(x(share), top + side + 15, f"{100 * share:.0f}", "tick", "middle")
-    drawing.put('<path d="{}" class="chance"/>', path([(x(step / 40), y(step / 40)) for step in range(41)]))
+    chance = _bent(Curve((0.0, 1.0), (0.0, 1.0)))
+    drawing.put('<path d="{}" class="chance"/>', path([(x(alarm), y(hit)) for alarm, hit in chance]))
     for index, (key, curve) in enumerate(curves.items()):
-        line = path([(x(alarm), y(hit)) for alarm, hit in zip(curve.false_alarms, curve.caught)])
+        line = path([(x(alarm), y(hit)) for alarm, hit in _bent(curve)])
         element = '<path d="{}" class="line line-{}"><title>{}: {} %</title></path>'
         drawing.put(element, line, index % 8, symbols[key], f"{100 * aurocs[key]:.1f}")
     drawing.put('<circle r="4.5" cx="{}" cy="{}" class="operating" hidden=""/>', x(0.0), y(0.0))
@@ -145,6 +146,21 @@ def roc(name: str, curves: Mapping[str, Curve], symbols: Mapping[str, str], auro
         "caught, % of OOD inputs",
     )
     return drawing.markup(left=left, top=top, side=side)
+
+
+def _bent(curve: Curve) -> list[tuple[float, float]]:
+    """The curve's points, with further ones on long slopes, which the stretched axis bends."""
+    points = list(zip(curve.false_alarms, curve.caught))
+    out = points[:1]
+    for (alarm, hit), (next_alarm, next_hit) in pairwise(points):
+        width = sqrt(next_alarm) - sqrt(alarm)
+        count = 1 + int(40 * width) if next_hit > hit else 1
+        for step in range(1, count):
+            between = (sqrt(alarm) + step / count * width) ** 2
+            share = (between - alarm) / (next_alarm - alarm)
+            out.append((between, hit + share * (next_hit - hit)))
+        out.append((next_alarm, next_hit))
+    return out
 
 
 def histogram_rows(
