@@ -56,6 +56,7 @@ def triples(overlaps: dict[tuple[str, ...], float]) -> Triples:
         {
             "classes": list(names),
             "overlap": value,
+            "auroc_entropy": 100 - 2 * value,
             "landing": [{"class": name, "share": 100 / 3, "confident_share": 1.0} for name in names],
         }
         for names, value in overlaps.items()
@@ -74,8 +75,10 @@ def test_the_class_that_raises_overlap_is_found_and_blamed() -> None:
     assert rows["overlap of triples with x, less without (4 triples)"].verdict == "as the paper says"
     assert rows["rank of x among 4 classes by that difference"].ours.value == 1
     assert rows["triples with x among the worst 3"].ours.value == 3
-    (blame, *_) = ranked.rows("a")
-    assert blame.verdict == "not as the paper says"
+    assert rows["AUROC of U_entropy of triples with x, less without"].ours.value == pytest.approx(-15)
+    assert rows["AUROC of U_entropy of triples with x, less without"].verdict == "as the paper says"
+    rows = {row.label: row for row in ranked.rows("a")}
+    assert rows["overlap of triples with a, less without (4 triples)"].verdict == "not as the paper says"
 
 
 def test_the_worst_triple_is_the_one_that_takes_most_for_the_suspect_with_confidence() -> None:

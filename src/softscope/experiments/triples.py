@@ -88,8 +88,19 @@ class Triples:
         blamed = order[0] == suspect and own["difference"] > 2 * own["standard_error"]
         named = [suspect in row["classes"] for row in self.table]
         worst = ", ".join(self.table[0]["classes"])
-        difference = Mean(own["difference"], own["standard_error"], len(self.table))
+        lowest = min(self.table, key=lambda row: float(row["auroc_entropy"]))
+        difference = self._compare(suspect, "overlap")[1]
+        detected = self._compare(suspect, "auroc_entropy")[1]
+        poor = detected.value < -2 * (detected.standard_error or 0.0)
+        into = Statement("consistently mapped into that class", own["share"] > 50)
         return [
+            Row(f"share of OOD taken for {suspect}, mean of {sum(named)} triples", Mean(own["share"]), into, "%"),
+            Row(
+                f"AUROC of U_entropy of triples with {suspect}, less without",
+                detected,
+                Statement("poor OOD detection", poor),
+                "points",
+            ),
             Row(
                 f"overlap of triples with {suspect}, less without ({len(self.table)} triples)",
                 difference,
@@ -108,6 +119,11 @@ class Triples:
                 Mean(self.table[-1]["overlap"]),
                 unit="%",
             ),
+            Row(
+                f"lowest AUROC of U_entropy of a triple: {', '.join(lowest['classes'])}",
+                Mean(lowest["auroc_entropy"]),
+                unit="%",
+            ),
         ]
 
     def picture(self, suspect: str) -> "Figure":
@@ -117,20 +133,27 @@ class Triples:
         return ranking([(row["classes"], row["overlap"]) for row in self.table], self.effects(), suspect)
 
     def _effect(self, name: str) -> dict[str, float]:
-        inside = np.array([row["overlap"] for row in self.table if name in row["classes"]])
-        outside = np.array([row["overlap"] for row in self.table if name not in row["classes"]])
-        errors = [own.std(ddof=1) / np.sqrt(len(own)) if len(own) > 1 else 0.0 for own in (inside, outside)]
         landed = [own for row in self.table for own in row["landing"] if own["class"] == name]
+        sides, difference = self._compare(name, "overlap")
         return {
             "share": float(np.mean([own["share"] for own in landed])),
             "confident_share": float(np.mean([own["confident_share"] for own in landed])),
-            "with": float(inside.mean()),
-            "with_error": float(errors[0]),
-            "without": float(outside.mean()),
-            "without_error": float(errors[1]),
-            "difference": float(inside.mean() - outside.mean()),
-            "standard_error": float(np.hypot(errors[0], errors[1])),
+            "with": sides[0].value,
+            "with_error": sides[0].standard_error or 0.0,
+            "without": sides[1].value,
+            "without_error": sides[1].standard_error or 0.0,
+            "difference": difference.value,
+            "standard_error": difference.standard_error or 0.0,
         }
+
+    def _compare(self, name: str, column: str) -> tuple[list[Mean], Mean]:
+        """Means over triples with the class and without it, and their difference."""
+        sides = [
+            Mean.over([row[column] for row in self.table if (name in row["classes"]) == inside])
+            for inside in (True, False)
+        ]
+        error = float(np.hypot(sides[0].standard_error or 0.0, sides[1].standard_error or 0.0))
+        return sides, Mean(sides[0].value - sides[1].value, error, len(self.table))
 
 
 def rank_triples(search: Search, settings: Settings, store: Store, engine: Engine) -> Triples:

@@ -125,6 +125,7 @@ _NOTES = [
     "'Lower magnitude' and 'unusual combinations' hold where the AUROC of norm(z), of max cos is above 50 %: OOD is "
     "more often below test inputs than above. 'Consistently mapped' holds above a share of 50 %, 'poor' where the "
     "AUROC is below that of the network without the class by more than two standard errors.",
+    "The networks of the search are small and trained briefly (settings.search): the ranking is one of such networks.",
     "Causes as in the paper: overlap = 100 % less the AUROC of U_density.",
 ]
 
