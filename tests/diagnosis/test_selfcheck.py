@@ -5,7 +5,7 @@ import pytest
 
 from softscope.diagnosis.selfcheck import check_inputs, self_check
 from softscope.diagnosis.sets import observe, row_hashes
-from softscope.diagnosis.structure import moments_of
+from softscope.diagnosis.structure import moments_of, nearest_means
 from softscope.errors import SoftscopeError
 from softscope.features import FeatureSet
 from softscope.geometry import optimal_structure
@@ -30,7 +30,8 @@ def _found(head: Head = HEAD, train: FeatureSet = TRAIN, test: FeatureSet = TEST
     seen = observe(head, train, labelled=True)
     others = {"noise": observe(head, ood, labelled=False)}
     moments = moments_of(seen, head.n_classes)
-    return self_check(head, seen, observe(head, test, labelled=True), others, moments)
+    tested = observe(head, test, labelled=True)
+    return self_check(head, seen, tested, others, moments, nearest_means(train, moments))
 
 
 def _words(found) -> str:

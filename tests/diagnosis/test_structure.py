@@ -14,7 +14,8 @@ from softscope.head import Head
 def _structure(head: Head, train: FeatureSet):
     seen = observe(head, train, labelled=True)
     density = estimator("density").fit(head, train)
-    return find_structure(head, seen, moments_of(seen, head.n_classes), density, 0)
+    moments = moments_of(seen, head.n_classes)
+    return find_structure(head, seen, moments, nearest_means(train, moments), density, 0)
 
 
 def _figures(found) -> dict:

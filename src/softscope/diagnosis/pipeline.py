@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import SoftscopeError
 from ..estimators import Estimator
 from ..features import FeatureSet
@@ -19,7 +22,7 @@ from .model import Diagnosis, Finding
 from .scores import DEFAULT, REQUIRED, chosen_estimators, labels_of, score_set
 from .selfcheck import check_inputs, self_check
 from .sets import Observed, at_hand, observe
-from .structure import find_structure, moments_of
+from .structure import find_structure, moments_of, nearest_means
 
 BOOTSTRAPS = 500
 
@@ -81,6 +84,7 @@ class _Checked:
 
     seen: dict[str, Observed]
     moments: ClassMoments
+    nearest: NDArray[np.int64]  # class whose mean is nearest to each training row
     findings: tuple[Finding, ...]
 
     @property
@@ -113,7 +117,8 @@ def _check(head: Head, given: Mapping[str, FeatureSet], steps: _Steps) -> _Check
     steps("self-check")
     moments = moments_of(seen["train"], head.n_classes)
     ood = {name: found for name, found in seen.items() if name not in ("train", "test")}
-    return _Checked(seen, moments, self_check(head, seen["train"], seen["test"], ood, moments))
+    nearest = nearest_means(seen["train"].features, moments)
+    return _Checked(seen, moments, nearest, self_check(head, seen["train"], seen["test"], ood, moments, nearest))
 
 
 def _assemble(
@@ -135,7 +140,7 @@ def _assemble(
     advice = advise(facts)
     shown = list(dict.fromkeys([*REQUIRED, advice.recommended or "max"]))
     steps("structure")
-    structure = find_structure(head, seen["train"], checked.moments, chosen["density"], seed)
+    structure = find_structure(head, seen["train"], checked.moments, checked.nearest, chosen["density"], seed)
     steps("pictures")
     return Diagnosis(
         classes=tuple(head.class_name(number) for number in range(head.n_classes)),

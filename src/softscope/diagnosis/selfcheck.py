@@ -6,6 +6,7 @@ What makes every figure meaningless is an error; what makes some doubtful is a w
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import SoftscopeError
 from ..features import FeatureSet
@@ -13,7 +14,6 @@ from ..head import Head
 from ..mixture.class_moments import RANK_TOLERANCE, ClassMoments
 from .model import Finding
 from .sets import Observed
-from .structure import nearest_means
 
 #: Rows below which a side's intervals are wide, and below which a class says little about its spread.
 FEW_ROWS, FEW_CLASS_ROWS = 100, 10
@@ -52,12 +52,20 @@ def check_inputs(head: Head, train: FeatureSet, test: FeatureSet, ood: Mapping[s
 
 
 def self_check(
-    head: Head, train: Observed, test: Observed, ood: Mapping[str, Observed], moments: ClassMoments
+    head: Head,
+    train: Observed,
+    test: Observed,
+    ood: Mapping[str, Observed],
+    moments: ClassMoments,
+    nearest: NDArray[np.int64],
 ) -> tuple[Finding, ...]:
-    """Everything worth a word, warnings first; an OOD set that is the test or training set itself is an error."""
+    """Everything worth a word, warnings first; an OOD set that is the test or training set itself is an error.
+
+    `nearest` is the class whose mean is nearest to each training row.
+    """
     found = [
         *_layer(head, train),
-        *_accuracy(head, train, test, moments),
+        *_accuracy(head, train, test, moments, nearest),
         *_stated_accuracy(train),
         *_stated_accuracy(test),
         *_scale(train, test),
@@ -95,11 +103,13 @@ def _layer(head: Head, train: Observed) -> Iterator[Finding]:
             )
 
 
-def _accuracy(head: Head, train: Observed, test: Observed, moments: ClassMoments) -> Iterator[Finding]:
+def _accuracy(
+    head: Head, train: Observed, test: Observed, moments: ClassMoments, nearest: NDArray[np.int64]
+) -> Iterator[Finding]:
     assert train.labels is not None
     name, correct = train.features.name, _share_correct(train)
     chance = float(moments.counts.max() / moments.counts.sum())
-    nearest = float((nearest_means(train.features, moments) == train.labels).mean())
+    by_mean = float((nearest == train.labels).mean())
     renumbered = _renumbered_accuracy(head, train)
     another = "Take features and head from the same network, at the layer that feeds the head, after its non-linearity"
     if renumbered > 0.5 and renumbered > 1.5 * correct:
@@ -112,10 +122,10 @@ def _accuracy(head: Head, train: Observed, test: Observed, moments: ClassMoments
         yield Finding(
             "warning", f"{name}: the head is right for {correct:.1%} of rows, guessing for {chance:.1%}", another
         )
-    elif nearest - correct > 0.1:
+    elif by_mean - correct > 0.1:
         yield Finding(
             "warning",
-            f"{name}: the head is right for {correct:.1%} of rows, the nearest class mean for {nearest:.1%}",
+            f"{name}: the head is right for {correct:.1%} of rows, the nearest class mean for {by_mean:.1%}",
             another,
         )
     if test.labels is not None and correct - _share_correct(test) > 0.2:

@@ -18,7 +18,7 @@ from ..mixture.class_moments import RANK_TOLERANCE, ClassMoments
 from .model import Histogram, Structure, StructureFigure
 from .sets import COSINE_EDGES, Observed
 
-ROOM_SAMPLES = 20_000
+ROOM_SAMPLES = 5_000
 # Heads drawn at random: few where a single one is large.
 _RANDOM_HEADS, _RANDOM_COST = (4, 100), 1e9
 
@@ -42,8 +42,13 @@ def moments_of(train: Observed, classes: int) -> ClassMoments:
     return class_moments(train.features, classes)
 
 
-def find_structure(head: Head, train: Observed, moments: ClassMoments, density: Estimator, seed: int) -> Structure:
-    """Every figure of the head and of the class means, and the room it leaves for OOD inputs."""
+def find_structure(
+    head: Head, train: Observed, moments: ClassMoments, nearest: NDArray[np.int64], density: Estimator, seed: int
+) -> Structure:
+    """Every figure of the head and of the class means, and the room it leaves for OOD inputs.
+
+    `nearest` are the `nearest_means` of the training features, `density` is fitted to them.
+    """
     report = structure_report(head)
     random = _random_heads(head, seed)
     pairs = np.triu_indices(head.n_classes, 1)
@@ -59,7 +64,10 @@ def find_structure(head: Head, train: Observed, moments: ClassMoments, density: 
             tuple(COSINE_EDGES.tolist()),
             {"head": _binned([head.class_cosines[pairs]]), "random": _binned([r.class_cosines[pairs] for r in random])},
         ),
-        figures=(*_head_figures(head, report, moments, random), *_mean_figures(train, moments)),
+        figures=(
+            *_head_figures(head, report, moments, random),
+            *_mean_figures(moments, float((nearest == train.predicted).mean())),
+        ),
         room={
             "ball": {name: share.value for name, share in sizes.ball.items()},
             "gaussian": {name: share.value for name, share in sizes.gaussian.items()},
@@ -91,7 +99,7 @@ def _head_figures(
     return figures
 
 
-def _mean_figures(train: Observed, moments: ClassMoments) -> list[StructureFigure]:
+def _mean_figures(moments: ClassMoments, agreement: float) -> list[StructureFigure]:
     present = moments.counts > 0
     steps = _centred(moments.means[present])
     norms = np.linalg.norm(steps, axis=1)
@@ -101,7 +109,7 @@ def _mean_figures(train: Observed, moments: ClassMoments) -> list[StructureFigur
         "mean norm spread": (float(norms.std() / norms.mean()) if norms.mean() > 0 else 0.0, 0.0),
         "mean cosine": (float(cosines.mean()), -1.0 / (len(steps) - 1)),
         "collapse": (_collapse(moments), 0.0),
-        "nearest mean": (_nearest_mean_agreement(train, moments), 1.0),
+        "nearest mean": (agreement, 1.0),
     }
     return [StructureFigure(name, _MEANINGS[name], value, best, None) for name, (value, best) in values.items()]
 
@@ -131,10 +139,6 @@ def nearest_means(features: FeatureSet, moments: ClassMoments) -> NDArray[np.int
     for span, rows in each_chunk(features):
         out[span] = present[(rows @ means.T - half).argmax(axis=1)]
     return out
-
-
-def _nearest_mean_agreement(train: Observed, moments: ClassMoments) -> float:
-    return float((nearest_means(train.features, moments) == train.predicted).mean())
 
 
 def _random_heads(head: Head, seed: int) -> list[Head]:
