@@ -74,7 +74,8 @@ def run(settings: DepthSettings, store: Store, engine: Engine) -> Result:
             "The paper shows curves and prints no numbers; it states neither optimiser nor dropout rate: ours are Adam "
             f"at 1e-3, batches of {settings.batch}, dropout 0.5.",
             "Scale laptop shows 3,000 images three times, scale paper 60,000 twelve times. Trained so briefly, "
-            "networks that differ in nothing but their seed differ much (single runs are in the picture): it decides nothing "
+            "networks that differ in nothing but their seed differ much (single runs are in the picture): it "
+            "decides nothing "
             "about the paper's claim. Its batches are of 32, because after 72 batches of 128, tried first, deep ones "
             "had not learned as well as shallow ones.",
             f"'Plateaus' holds if the deepest network's accuracy is within {_PLATEAU:g} point of that with half its "
