@@ -90,8 +90,8 @@ def run(settings: PlaneSettings, store: Store, engine: Engine) -> Result:
 _CAPTIONS = {
     "plane": "Example inputs, and U_entropy over the plane of the first two principal components of the final layer, "
     "with 100 test and 100 OOD points projected onto it. Most OOD inputs land where the softmax is unsure: inside the "
-    "dashed line, the uncertainty that 5 % of the training data exceed. Off the plane a point's own uncertainty differs "
-    "from the colour behind it.",
+    "dashed line, the uncertainty that 5 % of the training data exceed. A point's own uncertainty can differ "
+    "from the colour behind it, because it lies off the plane.",
     "triples": "The same network on other triples of classes: how well the two uncertainties find the OOD data. The "
     "triple of the picture is set in bold (mean over its runs).",
     "histograms": "norm(z) and the cosines between z and the weights, for test and for OOD inputs of the picture's "
