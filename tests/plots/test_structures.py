@@ -5,7 +5,7 @@ from scipy.special import softmax
 
 from softscope.geometry import lopsided, optimal_structure, sandwich, stack
 from softscope.head import Head
-from softscope.plots.structures import Outcome, flattened, scale_figure, structure_figure, structure_planes
+from softscope.plots.structures import Outcome, flattened, loss_figure, scale_figure, structure_figure, structure_planes
 from softscope.plots.style import to_png
 
 
@@ -30,7 +30,7 @@ def test_every_structure_gets_its_panel_and_its_aurocs() -> None:
     figure = structure_figure([Outcome(name, make(3, 2), "accuracy", area) for name, make in makers.items()])
     *panels, below = figure.axes
     assert [panel.get_title(loc="left") for panel in panels] == [f"{n}) {name}" for n, name in enumerate(makers, 1)]
-    assert [text.get_text() for text in below.get_legend().get_texts()] == list(area)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(area)
     assert below.get_ylim()[0] < 90
     assert to_png(figure).startswith(b"\x89PNG")
 
@@ -49,3 +49,13 @@ def test_the_dependence_on_scale_has_a_line_a_structure_and_one_for_the_trainabl
     figure = scale_figure({"optimal": [row, row | {"norm": 10.0}], "stack": [row]}, 10.0, row)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["trainable", "optimal", "stack"]
     assert all(axes.get_xscale() == "log" for axes in figure.axes)
+
+
+def test_every_network_and_the_papers_stand_in_one_picture() -> None:
+    row = {"cross_entropy": 0.02, "entropy": 97.0}
+    figure = loss_figure(
+        {"optimal": [row, row], "stack": [row]}, [row], {"optimal": (0.01, 98, 0.1), "stack": (0.3, 70, 1)}
+    )
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["optimal", "stack", "sandwich, aligned", "the paper"]
+    assert sum(len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() == "*") == 2

@@ -91,6 +91,7 @@ SCALES = {
 }
 
 Found = tuple[TrainedNetwork, dict[str, Any]]
+Parts = dict[str, list[Found]]
 
 
 def run(settings: StructureSettings, store: Store, engine: Engine) -> Result:
@@ -98,7 +99,7 @@ def run(settings: StructureSettings, store: Store, engine: Engine) -> Result:
     planned = _plans(settings)
     plans = [plan for _, _, plan in planned]
     every: list[Found] = engine.map(partial(_one, store), plans, threads=settings.threads, label="X4")
-    parts: dict[str, dict[str, list[Found]]] = {"main": {}, "aligned": {}, "scale": {}}
+    parts: dict[str, Parts] = {"main": {}, "aligned": {}, "scale": {}}
     for (part, name, _), pair in zip(planned, every):
         parts[part].setdefault(name, []).append(pair)
     main, aligned, scales = parts.values()
@@ -107,7 +108,7 @@ def run(settings: StructureSettings, store: Store, engine: Engine) -> Result:
             *_rows(main),
             *(row for name, pairs in aligned.items() for row in _table_rows(name, f"{name}, aligned", pairs)),
         ],
-        figures=_figures(settings, main, scales),
+        figures=_figures(settings, main, aligned, scales),
         captions=_CAPTIONS,
         tables=_tables(settings, main, aligned, scales),
         notes=_notes(settings),
@@ -137,6 +138,9 @@ _CAPTIONS = {
     "bright = confident.",
     "scales": "How the result depends on the scale of the frozen layer: one run each on fewer training images. Dashed: "
     "the trainable layer. Grey: the scale of the main table.",
+    "losses": "Every network of this experiment: AUROC against cross-entropy, beside the paper's. A sandwich aligned "
+    "with the axes loses a class and lands where the paper's does; lopsided networks that are trained little reach the "
+    "paper's loss and its AUROC, those trained to the end both of the optimal structure; only the stack stays worse.",
     "histograms": "norm(z) and cosines to the weights, test against OOD inputs, for each structure. Dotted: medians.",
 }
 
@@ -159,7 +163,7 @@ def _over(pairs: list[Found], key: str, estimator: str | None = None) -> Mean:
     return Mean.over([found[key] if estimator is None else found[key][estimator] for _, found in pairs])
 
 
-def _rows(main: dict[str, list[Found]]) -> list[Row]:
+def _rows(main: Parts) -> list[Row]:
     rows = []
     for name, pairs in main.items():
         rows += _table_rows(name, name, pairs)
@@ -218,12 +222,7 @@ def _notes(settings: StructureSettings) -> list[str]:
     ]
 
 
-def _tables(
-    settings: StructureSettings,
-    main: dict[str, list[Found]],
-    aligned: dict[str, list[Found]],
-    scales: dict[str, list[Found]],
-) -> dict[str, list[dict[str, Any]]]:
+def _tables(settings: StructureSettings, main: Parts, aligned: Parts, scales: Parts) -> dict[str, list[dict[str, Any]]]:
     named = [(f"{settings.net}, {name}", found) for name, pairs in main.items() for _, found in pairs]
     return {
         "networks": [_table_row(name, *pair) for name, pairs in main.items() for pair in pairs],
@@ -251,11 +250,9 @@ def _table_row(name: str, network: TrainedNetwork, found: dict[str, Any]) -> dic
     }
 
 
-def _figures(
-    settings: StructureSettings, main: dict[str, list[Found]], scales: dict[str, list[Found]]
-) -> dict[str, Any]:
+def _figures(settings: StructureSettings, main: Parts, aligned: Parts, scales: Parts) -> dict[str, Any]:
     from ..plots.familiarity import familiarity_histograms
-    from ..plots.structures import Outcome, flattened, scale_figure, structure_figure, structure_planes
+    from ..plots.structures import Outcome, flattened, loss_figure, scale_figure, structure_figure, structure_planes
 
     outcomes, planes, histograms = [], {}, {}
     for name, pairs in main.items():
@@ -274,10 +271,13 @@ def _figures(
         planes[name] = (first.head, shown.array(), np.asarray(shown.labels), first.ood[ood].rows(few))
         histograms[name] = (first.head, first.test.array(), first.ood[ood].array())
     lines = {name: [_line(pair) for pair in pairs] for name, pairs in scales.items()}
+    every = {name: [*map(_line, pairs), *lines[name]] for name, pairs in main.items()}
+    printed = {name: (lost.value, area.value, area.standard_error) for name, (_, lost, area) in PAPER.items()}
     return {
         "structures": structure_figure(outcomes),
         "planes": structure_planes(planes),
         "scales": scale_figure({name: lines[name] for name in MAKERS}, settings.norm, lines[TRAINABLE][0]),
+        "losses": loss_figure(every, [_line(pair) for pairs in aligned.values() for pair in pairs], printed),
         "histograms": familiarity_histograms(histograms),
     }
 

@@ -42,7 +42,9 @@ def structure_figure(outcomes: Sequence[Outcome]) -> "Figure":
             _draw_shape(axes, outcome.shape)
             axes.set_title(f"{column + 1}) {outcome.title}")
             axes.set_xlabel(outcome.words, fontsize=7)
-        _draw_aurocs(figure.add_subplot(grid[1, :]), outcomes)
+        below = figure.add_subplot(grid[1, :])
+        _draw_aurocs(below, outcomes)
+        figure.legend(*below.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
@@ -95,6 +97,32 @@ def scale_figure(
     return figure
 
 
+def loss_figure(
+    networks: Mapping[str, Sequence[Mapping[str, float]]],
+    aligned: Sequence[Mapping[str, float]],
+    paper: Mapping[str, Any],
+) -> "Figure":
+    """AUROC against cross-entropy of every network, by structure; `aligned` ones hollow, the paper's as stars.
+
+    Rows have `cross_entropy` and `entropy`; `paper` has (cross-entropy, AUROC, its standard error) of each structure.
+    """
+    with style():
+        figure = new_figure(PAGE, 3.4)
+        axes = figure.subplots()
+        for (name, rows), colour, marker in zip(networks.items(), CLASS_COLOURS, CLASS_MARKERS):
+            places = [row["cross_entropy"] for row in rows], [row["entropy"] for row in rows]
+            axes.plot(*places, linestyle="none", color=colour, marker=marker, markersize=5, label=name)
+            loss, area, error = paper[name]
+            axes.errorbar(loss, area, error, fmt="*", color=colour, markersize=13, mec=INK, mew=0.8, ecolor=INK)
+        hollow = [row["cross_entropy"] for row in aligned], [row["entropy"] for row in aligned]
+        axes.plot(*hollow, "P", mfc="white", mec=INK, markersize=6, label="sandwich, aligned")
+        axes.plot([], [], "*", mfc="white", mec=INK, markersize=11, label="the paper")
+        axes.grid()
+        axes.set(xscale="log", xlabel="cross-entropy on test data", ylabel="AUROC of U_entropy, %")
+        figure.legend(loc="outside lower center", ncols=4)
+    return figure
+
+
 def flattened(head: Head) -> Head:
     """`head` on the plane of its centred weights: for three classes the same softmax, with two features."""
     centred = head.weight.astype(np.float64) - head.weight.mean(axis=0, dtype=np.float64)
@@ -135,4 +163,3 @@ def _draw_aurocs(axes: "Axes", outcomes: Sequence[Outcome]) -> None:
     axes.set(ylabel="AUROC, %", xlim=(-0.5, len(outcomes) - 0.5))
     axes.set_ylim(max(0.0, axes.get_ylim()[0]), 101)
     axes.grid(axis="y")
-    axes.legend(loc="lower left", ncols=4)
