@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BINS = 24
+_BINS = 25  # odd, so that one bin is centred on 0
 _RUG = 60  # so many values are shown one by one as well
 
 
