@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..estimators.base import each_chunk
 from ..metrics import Interval, auroc
-from .learners import LEARNERS, Reduction, Scorer, best_learner
+from .learners import LEARNERS, Reduction, Scorer, best_learners
 from .model import Ceiling
 from .resampling import Contest, Contests, Rows, value_of
 from .scores import Scored
@@ -45,7 +45,7 @@ def find_ceiling(test: Scored, ood: Scored, low: Rows, high: Rows, seed: int) ->
     fold = np.concatenate([side.fold[side.learn] for side in sides])
     reduction = Reduction.of(z, raw)
     table = reduction(z, raw)
-    fitted = [best_learner(table.rows(fold != one), is_ood[fold != one], rng, seed) for one in range(folds)]
+    fitted = best_learners(table, is_ood, fold, seed)
     models = [model for model, _, _ in fitted]
     scores = sides[0].scores(reduction, models), sides[1].scores(reduction, models)
     contests = tuple(

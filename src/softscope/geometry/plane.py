@@ -21,7 +21,7 @@ class Plane:
         z = np.concatenate([block.astype(np.float64) for block in features])
         origin = z.mean(axis=0)
         axes = np.zeros((2, z.shape[1]))
-        found = np.linalg.svd(z - origin, full_matrices=False)[2][:2]
+        found = _principal(z - origin)
         signs = np.sign(found[np.arange(len(found)), np.abs(found).argmax(axis=1)])
         axes[: len(found)] = found * np.where(signs == 0, 1.0, signs)[:, None]
         return cls(origin, axes)
@@ -34,3 +34,11 @@ class Plane:
     def lift(self, coordinates: Floats) -> Floats:
         """The points of the feature space at these coordinates."""
         return self.origin + coordinates @ self.axes
+
+
+def _principal(centred: Floats) -> Floats:
+    """The (at most) two directions of largest variance, largest first."""
+    if len(centred) < centred.shape[1]:
+        return np.asarray(np.linalg.svd(centred, full_matrices=False)[2][:2])
+    scale = np.abs(centred).max() or 1.0  # squares neither overflow nor vanish
+    return np.asarray(np.linalg.eigh((centred / scale).T @ (centred / scale))[1][:, :-3:-1].T)
