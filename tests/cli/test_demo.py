@@ -11,24 +11,13 @@ from softscope import FeatureSet, Head, cli
 from softscope.diagnosis import Diagnosis
 
 
-def run(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["softscope", *arguments])
-    code = 0
-    try:
-        cli.main()
-    except SystemExit as stop:
-        code = stop.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("demo")
 
 
-def test_it_trains_diagnoses_and_names_the_report_last(folder, monkeypatch, capsys):
-    code, out, _ = run(monkeypatch, capsys, "demo", "--quiet", "-o", str(folder))
+def test_it_trains_diagnoses_and_names_the_report_last(folder, softscope):
+    code, out, _ = softscope("demo", "--quiet", "-o", str(folder))
     assert code == 0
     assert out.strip().endswith(str(folder / "report.html"))
     found = Diagnosis.load(folder / "diagnosis.json")
@@ -66,11 +55,11 @@ def test_its_features_and_head_belong_together(folder):
     assert np.isfinite(FeatureSet.open(folder / "noise.safetensors").array()).all()
 
 
-def test_without_torch_one_line_says_how_to_get_it(tmp_path, monkeypatch, capsys):
+def test_without_torch_one_line_says_how_to_get_it(tmp_path, monkeypatch, softscope):
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in [name for name in sys.modules if name.startswith(("softscope.nets", "softscope._torch"))]:
         monkeypatch.delitem(sys.modules, name)
-    code, _, err = run(monkeypatch, capsys, "demo", "--quiet", "-o", str(tmp_path))
+    code, _, err = softscope("demo", "--quiet", "-o", str(tmp_path))
     assert code == 2
     assert err.count("\n") == 1
     assert "pip install 'softscope[torch]'" in err

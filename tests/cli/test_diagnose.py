@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from softscope import FeatureSet, Head, cli
+from softscope import FeatureSet, Head
 from softscope.diagnosis import Diagnosis
 
 CLASSES, FEATURES = 4, 12
@@ -45,18 +45,6 @@ def words(folder, **changes):
     return found
 
 
-def run(monkeypatch, capsys, arguments):
-    """Exit code, stdout and stderr of `softscope ARGUMENTS`, in this process."""
-    monkeypatch.setattr(sys, "argv", ["softscope", *arguments])
-    code = 0
-    try:
-        cli.main()
-    except SystemExit as stop:
-        code = stop.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 def assert_refused(result, *expected):
     code, _, err = result
     assert code not in (0, None)
@@ -67,8 +55,8 @@ def assert_refused(result, *expected):
         assert text in err
 
 
-def test_it_writes_a_report_and_a_diagnosis_that_loads_again(folder, monkeypatch, capsys):
-    code, out, err = run(monkeypatch, capsys, words(folder))
+def test_it_writes_a_report_and_a_diagnosis_that_loads_again(folder, softscope):
+    code, out, err = softscope(*words(folder))
     assert (code, err) == (0, "")
     assert "AUROC" in out
     assert out.strip().endswith("report.html")
@@ -79,110 +67,110 @@ def test_it_writes_a_report_and_a_diagnosis_that_loads_again(folder, monkeypatch
     assert sorted(p.name for p in (folder / "out").iterdir()) == ["diagnosis.json", "report.html"]
 
 
-def test_json_is_all_there_is_on_stdout(folder, monkeypatch, capsys):
-    code, out, _ = run(monkeypatch, capsys, [*words(folder), "--json"])
+def test_json_is_all_there_is_on_stdout(folder, softscope):
+    code, out, _ = softscope(*words(folder), "--json")
     assert code == 0
     assert Diagnosis.from_dict(json.loads(out)).test.rows == 300
 
 
-def test_the_same_files_give_the_same_diagnosis(folder, monkeypatch, capsys):
+def test_the_same_files_give_the_same_diagnosis(folder, softscope):
     from dataclasses import replace
 
-    first, second = (Diagnosis.from_json(run(monkeypatch, capsys, [*words(folder), "--json"])[1]) for _ in range(2))
+    first, second = (Diagnosis.from_json(softscope(*words(folder), "--json")[1]) for _ in range(2))
     assert replace(first, provenance={}) == replace(second, provenance={})
 
 
-def test_a_missing_file_is_named(folder, monkeypatch, capsys):
-    assert_refused(run(monkeypatch, capsys, words(folder, test="nowhere.npz")), "nowhere.npz", "no such file")
+def test_a_missing_file_is_named(folder, softscope):
+    assert_refused(softscope(*words(folder, test="nowhere.npz")), "nowhere.npz", "no such file")
 
 
 @pytest.mark.parametrize("name", ["broken.safetensors", "broken.npz", "broken.npy", "broken.parquet"])
-def test_a_file_that_is_not_what_it_says_is_named(folder, monkeypatch, capsys, name):
+def test_a_file_that_is_not_what_it_says_is_named(folder, softscope, name):
     (folder / name).write_bytes(b"this is no feature file at all, but long enough to try")
-    assert_refused(run(monkeypatch, capsys, words(folder, test=name)), name)
+    assert_refused(softscope(*words(folder, test=name)), name)
 
 
-def test_a_truncated_file_is_named(folder, monkeypatch, capsys):
+def test_a_truncated_file_is_named(folder, softscope):
     whole = (folder / "test.safetensors").read_bytes()
     (folder / "cut.safetensors").write_bytes(whole[: len(whole) // 2])
-    assert_refused(run(monkeypatch, capsys, words(folder, test="cut.safetensors")), "cut.safetensors")
+    assert_refused(softscope(*words(folder, test="cut.safetensors")), "cut.safetensors")
 
 
-def test_a_pickle_is_not_opened(folder, monkeypatch, capsys):
+def test_a_pickle_is_not_opened(folder, softscope):
     np.savez(folder / "pickled.npz", z=np.array([{"a": 1}], dtype=object))
-    assert_refused(run(monkeypatch, capsys, words(folder, test="pickled.npz")), "pickled.npz", "object")
+    assert_refused(softscope(*words(folder, test="pickled.npz")), "pickled.npz", "object")
 
 
-def test_features_of_another_width_are_named(folder, monkeypatch, capsys):
+def test_features_of_another_width_are_named(folder, softscope):
     FeatureSet(np.ones((50, 7), np.float32)).save(folder / "narrow.safetensors")
-    assert_refused(run(monkeypatch, capsys, words(folder, ood="narrow=narrow.safetensors")), "7 columns", "12")
+    assert_refused(softscope(*words(folder, ood="narrow=narrow.safetensors")), "7 columns", "12")
 
 
-def test_a_label_out_of_range_is_named(folder, monkeypatch, capsys):
+def test_a_label_out_of_range_is_named(folder, softscope):
     FeatureSet(np.ones((50, FEATURES), np.float32), np.full(50, 9)).save(folder / "labels.safetensors")
-    assert_refused(run(monkeypatch, capsys, words(folder, train="labels.safetensors")), "label 9", "0..3")
+    assert_refused(softscope(*words(folder, train="labels.safetensors")), "label 9", "0..3")
 
 
 @pytest.mark.parametrize("option", ["train", "test", "ood"])
-def test_the_first_row_with_nan_is_named(folder, monkeypatch, capsys, option):
+def test_the_first_row_with_nan_is_named(folder, softscope, option):
     bad = features(100)
     z = bad.array().copy()
     z[41, 3] = np.nan
     np.savez(folder / "nan.npz", z=z, labels=bad.labels)
     value = "x=nan.npz" if option == "ood" else "nan.npz"
-    assert_refused(run(monkeypatch, capsys, words(folder, **{option: value})), "nan.npz", "row 41")
+    assert_refused(softscope(*words(folder, **{option: value})), "nan.npz", "row 41")
 
 
-def test_one_unfamiliar_row_is_too_few(folder, monkeypatch, capsys):
+def test_one_unfamiliar_row_is_too_few(folder, softscope):
     features(1).save(folder / "one.safetensors")
-    assert_refused(run(monkeypatch, capsys, words(folder, ood="one=one.safetensors")), "one", "1 row")
+    assert_refused(softscope(*words(folder, ood="one=one.safetensors")), "one", "1 row")
 
 
-def test_the_test_set_is_not_unfamiliar(folder, monkeypatch, capsys):
-    assert_refused(run(monkeypatch, capsys, words(folder, ood="same=test.safetensors")), "same", "test")
+def test_the_test_set_is_not_unfamiliar(folder, softscope):
+    assert_refused(softscope(*words(folder, ood="same=test.safetensors")), "same", "test")
 
 
-def test_one_class_only_is_explained(folder, monkeypatch, capsys):
+def test_one_class_only_is_explained(folder, softscope):
     FeatureSet(features(100).array(), np.zeros(100, np.int64)).save(folder / "single.safetensors")
-    assert_refused(run(monkeypatch, capsys, words(folder, train="single.safetensors")), "class")
+    assert_refused(softscope(*words(folder, train="single.safetensors")), "class")
 
 
-def test_a_head_with_one_row_is_explained(folder, monkeypatch, capsys):
+def test_a_head_with_one_row_is_explained(folder, softscope):
     from softscope.files import write_safetensors
 
     write_safetensors(folder / "k1.safetensors", {"weight": np.ones((1, FEATURES), np.float32)})
-    assert_refused(run(monkeypatch, capsys, words(folder, head="k1.safetensors")), "k1.safetensors", "2 classes")
+    assert_refused(softscope(*words(folder, head="k1.safetensors")), "k1.safetensors", "2 classes")
 
 
-def test_an_output_folder_that_is_a_file_is_said_before_any_work(folder, monkeypatch, capsys):
+def test_an_output_folder_that_is_a_file_is_said_before_any_work(folder, softscope):
     (folder / "taken").write_text("a file")
-    assert_refused(run(monkeypatch, capsys, words(folder, out=folder / "taken" / "out")), "taken")
+    assert_refused(softscope(*words(folder, out=folder / "taken" / "out")), "taken")
 
 
-def test_a_full_disk_leaves_nothing_half_written(folder, monkeypatch, capsys):
+def test_a_full_disk_leaves_nothing_half_written(folder, monkeypatch, softscope):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    assert_refused(run(monkeypatch, capsys, words(folder)), "disk is full")
+    assert_refused(softscope(*words(folder)), "disk is full")
     assert not (folder / "out").exists() or not list((folder / "out").iterdir())
 
 
 @pytest.mark.parametrize("ood", ["far.safetensors", "=far.safetensors", "far="])
-def test_an_ood_set_without_a_name_is_explained(folder, monkeypatch, capsys, ood):
+def test_an_ood_set_without_a_name_is_explained(folder, softscope, ood):
     arguments = words(folder)
     arguments[arguments.index("--ood") + 1] = ood
-    assert_refused(run(monkeypatch, capsys, arguments), "NAME=FILE")
+    assert_refused(softscope(*arguments), "NAME=FILE")
 
 
-def test_a_name_given_twice_is_explained(folder, monkeypatch, capsys):
+def test_a_name_given_twice_is_explained(folder, softscope):
     again = ["--ood", f"far={folder / 'far.safetensors'}"]
-    assert_refused(run(monkeypatch, capsys, [*words(folder), *again]), "given twice")
+    assert_refused(softscope(*words(folder), *again), "given twice")
 
 
-def test_images_of_an_unknown_set_are_explained(folder, monkeypatch, capsys):
+def test_images_of_an_unknown_set_are_explained(folder, softscope):
     arguments = [*words(folder), "--images", f"near={folder / 'far.safetensors'}"]
-    assert_refused(run(monkeypatch, capsys, arguments), "near", "far")
+    assert_refused(softscope(*arguments), "near", "far")
 
 
 @pytest.mark.slow

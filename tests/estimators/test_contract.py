@@ -224,7 +224,7 @@ def test_the_registry_is_light_to_import_and_lists_its_classes():
     heavy = "scipy sklearn numba torch pyarrow matplotlib"
     code = f"import sys, softscope.estimators as e; assert not set({heavy!r}.split()) & set(sys.modules), sys.modules; "
     code += "assert {'Cool', 'Density', 'scores'} <= set(dir(e)); e.Cool(temperature=2.0)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_an_unknown_attribute_of_the_package_is_an_attribute_error():

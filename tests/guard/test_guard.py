@@ -179,7 +179,7 @@ def test_equal_rows_without_a_mix_up_are_neither_refused_nor_warned_of(world):
     known = FeatureSet(np.concatenate([world.fresh, -zeros]), name="calibration")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Guard.fit(world.head, train, known, "max")
+        assert Guard.fit(world.head, train, known, "max").p_values(world.fresh).min() > 0
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -1,43 +1,18 @@
-"""A bar for a scan on stderr: inputs per second, time left, and the best confidence so far."""
+"""A bar for a scan: inputs per second, time left, and the best confidence so far."""
 
-import sys
-from types import TracebackType
-from typing import Self
+from typing import Any
 
 import numpy as np
 
+from ..progress import Bar
 from .statistics import Statistics
 
 
-class ScanBar:
-    """Call it with (inputs done, statistics so far); shows nothing unless `show` and stderr is a terminal."""
+class ScanBar(Bar):
+    """Call it with (inputs done, statistics so far)."""
 
     def __init__(self, inputs: int, *, show: bool = True) -> None:
-        self._bar = None
-        if show and sys.stderr.isatty():
-            from rich import progress
-            from rich.console import Console
-
-            columns = (
-                progress.BarColumn(),
-                progress.TaskProgressColumn(),
-                progress.TextColumn("{task.fields[speed]}"),
-                progress.TimeRemainingColumn(),
-                progress.TextColumn("{task.fields[best]}"),
-            )
-            self._bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task("scan", total=inputs, speed="", best="")
-
-    def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        super().__init__("scan", inputs, _columns, show=show, speed="", best="")
 
     def __call__(self, done: int, found: Statistics) -> None:
         if self._bar is None:
@@ -55,3 +30,10 @@ def percent(log_odds: float) -> str:
     doubt = max(1.0 / (1.0 + np.exp(min(log_odds, 80.0))), 1e-13)  # smaller would be lost beside 100
     digits = max(1, int(np.ceil(-np.log10(doubt))))
     return f"{np.floor((100 - 100 * doubt) * 10**digits) / 10**digits:.{digits}f} %"
+
+
+def _columns() -> tuple[Any, ...]:
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    speed, best = TextColumn("{task.fields[speed]}"), TextColumn("{task.fields[best]}")
+    return BarColumn(), TaskProgressColumn(), speed, TimeRemainingColumn(), best
