@@ -116,7 +116,7 @@ def _scores(found: "Diagnosis") -> object:
 
     best = found.advice.recommended
     columns = [*_COLUMNS, *([best] if best and best not in _COLUMNS else [])]
-    table = Table(title="AUROC in % (95 % interval); unfamiliar inputs are positive")
+    table = Table(title="AUROC in %, 95 % intervals within ±; unfamiliar inputs are positive")
     table.add_column("unfamiliar")
     for name in columns:
         table.add_column(name, justify="right")
@@ -142,8 +142,9 @@ def _causes(found: "Diagnosis") -> object:
 
 
 def _percent(interval: object) -> str:
+    """Value and the longer arm of its interval: what fits a terminal; the report has both ends."""
     value, low, high = (100 * getattr(interval, end) for end in ("value", "low", "high"))
-    return f"{value:.1f} [dim]({low:.0f}, {high:.0f})[/]"
+    return f"{value:.1f} [dim]±{max(high - value, value - low):.1f}[/]"
 
 
 def _plain(name: str) -> str:
