@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..estimators.base import each_chunk
 from ..metrics import Interval, auroc
-from .learners import LEARNERS, Reduction, Scorer, best_learners
+from .learners import LEARNERS, Reduction, Scorer, best_learners, single_thread
 from .model import Ceiling
 from .resampling import Contest, Contests, Rows, value_of
 from .scores import Scored
@@ -96,12 +96,13 @@ class _Side:
     def scores(self, reduction: Reduction, models: Sequence[Scorer]) -> Floats:
         """Of every row, by the classifier that has not seen its fold."""
         out = np.empty(len(self.scored))
-        for span, z in each_chunk(self.scored.seen.features):
-            table, fold, here = reduction(z, self._raw(span)), self.fold[span], np.empty(len(z))
-            for number, model in enumerate(models):
-                if (fold == number).any():
-                    here[fold == number] = model(table.rows(fold == number))
-            out[span] = here
+        with single_thread("openmp"):
+            for span, z in each_chunk(self.scored.seen.features):
+                table, fold, here = reduction(z, self._raw(span)), self.fold[span], np.empty(len(z))
+                for number, model in enumerate(models):
+                    if (fold == number).any():
+                        here[fold == number] = model(table.rows(fold == number))
+                out[span] = here
         return out
 
     def _raw(self, rows: Rows | slice) -> Floats:
