@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
+from ..engine.threads import limited_threads
 from ..estimators.base import each_chunk
 from ..metrics import Interval, auroc
-from .learners import LEARNERS, Reduction, Scorer, best_learners, single_thread
+from .learners import LEARNERS, Reduction, Scorer, best_learners
 from .model import Ceiling
 from .resampling import Contest, Contests, Rows, value_of
 from .scores import Scored
@@ -37,6 +38,16 @@ class CeilingScores:
 
 def find_ceiling(test: Scored, ood: Scored, low: Rows, high: Rows, seed: int) -> CeilingScores:
     """The ceiling between test and one OOD set, judged on their balanced rows `low` and `high`."""
+    # Loaded before their threads are limited, which would else last beyond this function.
+    import sklearn.ensemble
+    import sklearn.linear_model  # noqa: F401
+
+    # Fits this small take half the time on a single thread: several would mostly wait for each other.
+    with limited_threads(1):
+        return _find_ceiling(test, ood, low, high, seed)
+
+
+def _find_ceiling(test: Scored, ood: Scored, low: Rows, high: Rows, seed: int) -> CeilingScores:
     rng = np.random.default_rng([seed, 2])
     folds = min(FOLDS, len(low))
     sides = _Side.of(test, low, folds, rng), _Side.of(ood, high, folds, rng)
@@ -96,13 +107,12 @@ class _Side:
     def scores(self, reduction: Reduction, models: Sequence[Scorer]) -> Floats:
         """Of every row, by the classifier that has not seen its fold."""
         out = np.empty(len(self.scored))
-        with single_thread("openmp"):
-            for span, z in each_chunk(self.scored.seen.features):
-                table, fold, here = reduction(z, self._raw(span)), self.fold[span], np.empty(len(z))
-                for number, model in enumerate(models):
-                    if (fold == number).any():
-                        here[fold == number] = model(table.rows(fold == number))
-                out[span] = here
+        for span, z in each_chunk(self.scored.seen.features):
+            table, fold, here = reduction(z, self._raw(span)), self.fold[span], np.empty(len(z))
+            for number, model in enumerate(models):
+                if (fold == number).any():
+                    here[fold == number] = model(table.rows(fold == number))
+            out[span] = here
         return out
 
     def _raw(self, rows: Rows | slice) -> Floats:

@@ -2,17 +2,13 @@
 
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
 from ..metrics import auroc
-from ..provenance import cores
 
 COLUMNS = 512
 QUADRATIC_COLUMNS = 48
@@ -145,23 +141,14 @@ def best_learners(
     """For each fold what `best_learner` finds on the rows of all others."""
     from sklearn.exceptions import ConvergenceWarning
 
-    def work(number: int) -> tuple[Scorer, str, dict[str, float]]:
-        seen = fold != number
-        with single_thread("openmp"):  # which each thread must ask for itself
-            return best_learner(table.rows(seen), is_ood[seen], np.random.default_rng([seed, 2, number]), seed)
-
-    # A fold a core, each on a single thread: fits this small spend most of their time waiting where they share one.
-    with warnings.catch_warnings(), single_thread("blas"), ThreadPoolExecutor(cores()) as pool:
+    fitted = []
+    with warnings.catch_warnings():
         # Stopped early is good enough for a candidate that is judged on other rows.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return list(pool.map(work, range(int(fold.max()) + 1)))
-
-
-def single_thread(api: Literal["blas", "openmp"]) -> AbstractContextManager[object]:
-    """While open, libraries of this kind use one thread."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api=api).limit(limits=1)
+        for number in range(int(fold.max()) + 1):
+            seen, rng = fold != number, np.random.default_rng([seed, 2, number])
+            fitted.append(best_learner(table.rows(seen), is_ood[seen], rng, seed))
+    return fitted
 
 
 def best_learner(
