@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..engine.threads import limited_threads
 from ..estimators.base import each_chunk
 from ..metrics import Interval, auroc
 from .learners import LEARNERS, Reduction, Scorer, best_learners
@@ -38,16 +37,6 @@ class CeilingScores:
 
 def find_ceiling(test: Scored, ood: Scored, low: Rows, high: Rows, seed: int) -> CeilingScores:
     """The ceiling between test and one OOD set, judged on their balanced rows `low` and `high`."""
-    # Loaded before their threads are limited, which would else last beyond this function.
-    import sklearn.ensemble
-    import sklearn.linear_model  # noqa: F401
-
-    # Fits this small take half the time on a single thread: several would mostly wait for each other.
-    with limited_threads(1):
-        return _find_ceiling(test, ood, low, high, seed)
-
-
-def _find_ceiling(test: Scored, ood: Scored, low: Rows, high: Rows, seed: int) -> CeilingScores:
     rng = np.random.default_rng([seed, 2])
     folds = min(FOLDS, len(low))
     sides = _Side.of(test, low, folds, rng), _Side.of(ood, high, folds, rng)

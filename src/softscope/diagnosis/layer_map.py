@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..engine.threads import limited_threads
 from ..estimators.softmax import log_odds
 from ..features import FeatureSet
 from ..geometry.plane import Plane
@@ -25,8 +24,7 @@ def map_layer(head: Head, sets: Mapping[str, FeatureSet], seed: int) -> FinalLay
     rng = np.random.default_rng([seed, 3])
     samples = {name: features.rows(_drawn(features, FIT_ROWS, rng)) for name, features in sets.items()}
     fitted = [rows for name, rows in samples.items() if name != "test"]
-    with limited_threads(1):  # on a busy machine several threads take ten times as long for this
-        plane = Plane.principal(*fitted)
+    plane = Plane.principal(*fitted)
     shown = {name: rows[rng.permutation(len(rows))[:POINTS]] for name, rows in samples.items()}
     points = {name: plane.project(rows) for name, rows in shown.items()}
     window = _window(np.concatenate(list(points.values())))

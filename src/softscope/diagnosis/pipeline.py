@@ -1,30 +1,33 @@
 """`diagnose`: the modules of this room in their order. It computes nothing itself."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.threads import limited_threads
 from ..errors import SoftscopeError
 from ..estimators import Estimator
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture.class_moments import ClassMoments
-from ..provenance import Stopwatch
+from ..provenance import Stopwatch, cores
 from .advice import Facts, advise
 from .distributions import curves, histogram, other_cosines, threshold_table, uncertainties
 from .inputs import FALSE_ALARMS, inputs_of, mistakes_of
 from .layer_map import map_layer
 from .measuring import Measured, measure
 from .model import Diagnosis, Finding
-from .scores import DEFAULT, REQUIRED, chosen_estimators, labels_of, score_set
+from .scores import DEFAULT, REQUIRED, Scored, chosen_estimators, labels_of, score_set
 from .selfcheck import check_inputs, self_check
 from .sets import Observed, at_hand, observe
 from .structure import find_structure, moments_of, nearest_means
 
 BOOTSTRAPS = 500
+_SETS_AT_ONCE = 4
 
 #: Called with what is being done now and the share of the work that is done.
 Progress = Callable[[str, float], None]
@@ -47,11 +50,32 @@ def diagnose(
     of their name; U_max, U_entropy, U_cool and U_density are always among them. The same arguments give the same
     diagnosis but for `provenance`.
     """
+    # Loaded before threads are limited, which would else last beyond this call.
+    import sklearn.ensemble
+    import sklearn.linear_model  # noqa: F401
+
     watch = Stopwatch()
     if bootstraps < 20 or seed < 0:
         raise SoftscopeError(
             f"bootstraps {bootstraps}, seed {seed}", "Give at least 20 bootstraps and a seed of 0 or more"
         )
+    # One thread an operation: the same numbers whatever the machine, and no factorisation of a small matrix that takes
+    # a hundred times as long because its threads wait for each other on a busy one.
+    with limited_threads(1):
+        found = _diagnose(head, train, test, ood, seed, bootstraps, estimators, progress)
+    return replace(found, provenance=watch.provenance(seed=seed))
+
+
+def _diagnose(
+    head: Head,
+    train: FeatureSet,
+    test: FeatureSet,
+    ood: Mapping[str, FeatureSet],
+    seed: int,
+    bootstraps: int,
+    estimators: Sequence[str | Estimator],
+    progress: Progress | None,
+) -> Diagnosis:
     sets = {"train": train, "test": test, **ood}
     given = {name: _as_features(features, name) for name, features in sets.items()}
     others = {name: given[name] for name in ood}
@@ -62,10 +86,7 @@ def diagnose(
     for name, item in chosen.items():
         steps(f"fitting {name}")
         item.fit(head, checked.seen["train"].features)
-    scored = {}
-    for name in ("test", *others):
-        steps(f"scoring {name}")
-        scored[name] = score_set(head, checked.seen[name], chosen)
+    scored = _scored(head, checked, chosen, steps)
     measured = measure(scored.pop("test"), scored, seed, bootstraps, steps)
     settings = {
         "seed": seed,
@@ -75,7 +96,7 @@ def diagnose(
     }
     found = _assemble(head, checked, chosen, measured, settings, steps)
     steps("done")
-    return replace(found, provenance=watch.provenance(seed=seed))
+    return found
 
 
 @dataclass(frozen=True)
@@ -119,6 +140,22 @@ def _check(head: Head, given: Mapping[str, FeatureSet], steps: _Steps) -> _Check
     ood = {name: found for name, found in seen.items() if name not in ("train", "test")}
     nearest = nearest_means(seen["train"].features, moments)
     return _Checked(seen, moments, nearest, self_check(head, seen["train"], seen["test"], ood, moments, nearest))
+
+
+def _scored(head: Head, checked: _Checked, chosen: Mapping[str, Estimator], steps: _Steps) -> dict[str, Scored]:
+    """Every set but training, a few at a time: each on a single thread, and with its own temporaries."""
+    names = [name for name in checked.seen if name != "train"]
+    with ThreadPoolExecutor(min(cores(), _SETS_AT_ONCE)) as pool:
+        tasks = {name: pool.submit(score_set, head, checked.seen[name], chosen) for name in names}
+        scored = {}
+        try:
+            for name, task in tasks.items():
+                steps(f"scoring {name}")
+                scored[name] = task.result()
+        finally:  # after an error or Ctrl-C nobody waits for sets that have not begun
+            for task in tasks.values():
+                task.cancel()
+    return scored
 
 
 def _assemble(

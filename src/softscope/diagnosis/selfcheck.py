@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.threads import limited_threads
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
@@ -240,8 +239,7 @@ def _classes(head: Head, train: Observed, test: Observed) -> Iterator[Finding]:
 
 
 def _rank(train: Observed, moments: ClassMoments) -> Iterator[Finding]:
-    with limited_threads(1):  # on a busy machine several threads take ten times as long for this
-        values = np.linalg.eigvalsh(moments.total_covariance)
+    values = np.linalg.eigvalsh(moments.total_covariance)
     rank, columns = int((values > RANK_TOLERANCE * max(values[-1], 0.0)).sum()), len(values)
     dead = int((np.diag(moments.total_covariance) == 0).sum())
     if rank < columns:
