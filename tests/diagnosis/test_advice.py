@@ -124,6 +124,17 @@ def test_an_undecided_case_says_how_many_inputs_would_settle_it() -> None:
     assert sentence.ood == "svhn"
 
 
+def test_a_set_on_which_the_recommended_score_loses_is_named() -> None:
+    facts = _facts(dict.fromkeys(("svhn", "noise"), Interval(0.3, 0.2, 0.4)))
+    good, bad = _score(0.95, gain=Interval(0.05, 0.04, 0.06)), _score(0.85, gain=Interval(-0.05, -0.06, -0.04))
+    scores = {"svhn": {**facts.scores["svhn"], "density": good}, "noise": {**facts.scores["noise"], "density": bad}}
+    mean = {**facts.mean_scores, "density": good}
+    found = advise(replace(facts, scores=scores, mean_scores=mean))
+    (sentence,) = (one for one in found.sentences if one.about == "estimator" and one.ood is not None)
+    assert sentence.ood == "noise"
+    assert "worse than confidence: -5.0 [-6.0, -4.0] points" in sentence.text
+
+
 def test_overconfidence_on_test_is_said() -> None:
     test = SetSummary("test", "test", 400, None, "", _around(0.8), 0.95)
     found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, test=test))

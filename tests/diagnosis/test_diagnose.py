@@ -108,6 +108,11 @@ def test_files_too_large_to_keep_are_streamed_with_the_same_result(tmp_path, mon
     assert replace(streamed, provenance={}) == replace(whole, provenance={})
 
 
+def test_a_name_that_no_file_system_takes_is_a_set_from_memory() -> None:
+    found = diagnose(HEAD, TRAIN, TEST, {"odd": FeatureSet(OOD["weak"].array(), name="a\0b")}, **QUICK)
+    assert found.ood["odd"].file is None
+
+
 @pytest.mark.parametrize("rows", [2, 5])
 def test_a_handful_of_ood_rows_gives_wide_intervals(rows) -> None:
     found = diagnose(HEAD, TRAIN, TEST, {"weak": OOD["weak"].take(slice(0, rows))}, **QUICK)
