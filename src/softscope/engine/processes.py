@@ -31,7 +31,8 @@ class Pool:
         threads: int,
         tick: Callable[[], None],
     ) -> None:
-        self._task = _pickled(task)
+        _require_sendable(task)
+        self._task = task
         self._items = items
         self._size = workers
         self._threads = threads
@@ -95,18 +96,20 @@ class Pool:
 
 
 class _Worker:
-    def __init__(self, task: bytes, threads: int) -> None:
+    def __init__(self, task: Callable[[Any], Any], threads: int) -> None:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, task, threads), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, threads), daemon=True)
         self.index: int | None = None
         with environment(threads, child=True):
             self.process.start()
         theirs.close()
+        with suppress(OSError):  # a worker that died is noticed by `take`
+            self.pipe.send(task)
 
     def give(self, index: int, item: Any) -> None:
         self.index = index
-        with suppress(OSError):  # a worker that died is noticed by `take`
+        with suppress(OSError):
             self.pipe.send(item)
 
     def take(self) -> tuple[bool, Any] | None:
@@ -128,12 +131,12 @@ class _Worker:
         self.process.close()
 
 
-def _serve(pipe: connection.Connection, task: bytes, threads: int) -> None:
-    """A worker's life: items in, results out, until the pipe closes or the parent is gone."""
+def _serve(pipe: connection.Connection, threads: int) -> None:
+    """A worker's life: the task and then items in, results out, until the pipe closes or the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business: it ends its workers
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that the task cleans up behind it
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    function = pickle.loads(task)  # comes from our own parent through a pipe, never from a file
+    function = pipe.recv()
     with limited_threads(threads):
         while True:
             try:
@@ -168,9 +171,9 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _pickled(task: Callable[[Any], Any]) -> bytes:
+def _require_sendable(task: Callable[[Any], Any]) -> None:
     try:
-        return pickle.dumps(task)
+        pickle.dumps(task)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise SoftscopeError(
             f"the task can't be sent to another process ({first_line(error)})",
