@@ -120,7 +120,7 @@ def test_statistics_of_two_halves_merge_into_those_of_the_whole(covariance):
     from softscope.mixture import gaussian
 
     z, labels = clusters()
-    whole = gaussian._first_statistics(FeatureSet(z), labels, covariance, 1e-5)
+    whole = gaussian.first_statistics(FeatureSet(z), labels, covariance)
     first = gaussian._empty_like(whole, whole.components()[0])
     second = gaussian._empty_like(whole, whole.components()[0])
     member = np.eye(4)[labels]
@@ -129,6 +129,19 @@ def test_statistics_of_two_halves_merge_into_those_of_the_whole(covariance):
     first.merge(second)
     expected, found = whole.components()[0], first.components()[0]
     np.testing.assert_allclose(found.log_joint(z), expected.log_joint(z), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("covariance", KINDS)
+def test_one_pass_of_statistics_serves_every_ridge(covariance):
+    from softscope.mixture.gaussian import first_statistics, fit_from
+
+    z, labels = clusters()
+    shared = first_statistics(FeatureSet(z), labels, covariance)
+    for ridge in (1e-1, 1e-7, 1e-1):  # the first again: sharing left the statistics as they were
+        alone = fit_mixture(FeatureSet(z), labels, covariance=covariance, ridge=ridge, iterations=3)
+        found = fit_from(FeatureSet(z), shared, ridge=ridge, iterations=3)
+        assert (found.covariance, found.history, found.conditioning) == (covariance, alone.history, alone.conditioning)
+        np.testing.assert_array_equal(found.log_density(z), alone.log_density(z))
 
 
 def test_it_stays_finite_at_2048_features():

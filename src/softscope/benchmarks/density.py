@@ -128,7 +128,8 @@ def iterate_theirs(path: str, components: int) -> float:
 
 def _one_iteration_ours(z: NDArray, start: NDArray[np.int64]) -> Any:
     features = FeatureSet(z)
-    first = gaussian._first_statistics(features, start, "full", _RIDGE)
+    first = gaussian.first_statistics(features, start, "full")
+    first.ridge = _RIDGE
     components, sample = first.components()[0], first.sample
     del first
 

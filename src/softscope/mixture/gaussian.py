@@ -1,6 +1,7 @@
 """Gaussian mixtures fitted by EM, one pass over chunks an iteration, and their log density (E4)."""
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, get_args
 
@@ -86,8 +87,39 @@ def fit_mixture(
     Stops when the mean log-likelihood changes by less than `tolerance`, as scikit-learn does. `iterations=0` is the
     closed-form fit of each group by itself.
     """
-    _check(rows, start, covariance, ridge)
-    statistics = _first_statistics(rows, start, covariance, ridge)
+    # Not kept in a name here: EM lets go of the first statistics, which may be most of the memory, as soon as it can.
+    return fit_from(
+        rows, first_statistics(rows, start, covariance), ridge=ridge, iterations=iterations, tolerance=tolerance
+    )
+
+
+def first_statistics(rows: Rows, start: NDArray[np.int64], covariance: Covariance) -> Any:
+    """Statistics of the groups of `start`, the same for every ridge: a pass for their means, then one about these."""
+    if covariance not in get_args(Covariance):
+        raise SoftscopeError(f"covariance {covariance!r} is unknown", f"Use one of {', '.join(get_args(Covariance))}")
+    as_labels(start, "start", rows=len(rows))
+    means, whole = _group_means(rows, start, scatter=covariance == "tied")
+    statistics: Any
+    if covariance == "full":
+        statistics = FullStatistics(means, 0.0, _sample(rows))
+    elif covariance == "tied":
+        statistics = TiedStatistics(means, 0.0, whole)
+    else:
+        statistics = DiagonalStatistics(means, 0.0, whole.mean, spherical=covariance == "spherical")
+    for x, member in _groups_of(rows, start, len(means)):
+        statistics.add(x, member)
+    return statistics
+
+
+def fit_from(
+    rows: Rows, first: Any, *, ridge: float = 1e-5, iterations: int = 100, tolerance: float = 1e-3
+) -> GaussianMixture:
+    """`fit_mixture` from statistics that several ridges may share; `first` is left as it is."""
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise SoftscopeError(f"ridge is {ridge}, expected a number >= 0", "The paper uses 1e-5")
+    covariance, statistics = _covariance_of(first), copy(first)
+    del first
+    statistics.ridge = ridge
     survivors = _Survivors(statistics.counts)
     components, kept = statistics.components()
     history: list[float] = []
@@ -151,19 +183,10 @@ def _rows_a_chunk(features: int, components: int) -> int:
     return max(256, min(chunk_rows(features, 4, _CHUNK_BYTES), chunk_rows(components, 8, _CHUNK_BYTES // 2)))
 
 
-def _first_statistics(rows: Rows, start: NDArray[np.int64], covariance: Covariance, ridge: float) -> Any:
-    """Statistics of the groups of `start`: a pass for their means, then one about these means."""
-    means, whole = _group_means(rows, start, scatter=covariance == "tied")
-    statistics: Any
-    if covariance == "full":
-        statistics = FullStatistics(means, ridge, _sample(rows))
-    elif covariance == "tied":
-        statistics = TiedStatistics(means, ridge, whole)
-    else:
-        statistics = DiagonalStatistics(means, ridge, whole.mean, spherical=covariance == "spherical")
-    for x, member in _groups_of(rows, start, len(means)):
-        statistics.add(x, member)
-    return statistics
+def _covariance_of(statistics: Any) -> Covariance:
+    if isinstance(statistics, DiagonalStatistics):
+        return "spherical" if statistics.spherical else "diagonal"
+    return "full" if isinstance(statistics, FullStatistics) else "tied"
 
 
 def _empty_like(statistics: Any, components: Components) -> Any:
@@ -205,11 +228,3 @@ def _sample(rows: Rows) -> NDArray:
         found.append(np.array(x[-done % step :: step]))
         done += len(x)
     return np.concatenate(found)
-
-
-def _check(rows: Rows, start: NDArray[np.int64], covariance: str, ridge: float) -> None:
-    if covariance not in get_args(Covariance):
-        raise SoftscopeError(f"covariance {covariance!r} is unknown", f"Use one of {', '.join(get_args(Covariance))}")
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise SoftscopeError(f"ridge is {ridge}, expected a number >= 0", "The paper uses 1e-5")
-    as_labels(start, "start", rows=len(rows))
