@@ -30,6 +30,9 @@ CASES = [
     ("vgg", {"blocks": 3}, (28, 28, 1), 512, 10, sum(VGG_BLOCKS[:3]) + (128 * 3 * 3 + 1) * 512 + 513 * 10),
     ("vgg", {"blocks": 4}, (28, 28, 1), 512, 10, sum(VGG_BLOCKS) + (128 + 1) * 512 + 513 * 10),
     ("resnet18", {"classes": 100}, (32, 32, 3), 512, 100, RESNET_BODY + 513 * 100),
+    # The published Lite0 and Lite1 have 4,652,008 and 5,416,680 parameters with their 1000-class layer.
+    ("efficientnet_lite", {"variant": "lite0", "classes": 7}, (64, 64, 3), 1280, 7, 4_652_008 - 1281 * 993),
+    ("efficientnet_lite", {"classes": 1000}, (64, 64, 3), 1280, 1000, 5_416_680),
 ]
 
 

@@ -15,6 +15,7 @@ from ..errors import SoftscopeError
 if TYPE_CHECKING:
     from .base import Net as Net
     from .base import Normalise as Normalise
+    from .efficientnet import EfficientNetLite as EfficientNetLite
     from .filter import FilterNet as FilterNet
     from .lenet import LeNet as LeNet
     from .resnet import ResNet18 as ResNet18
@@ -25,7 +26,15 @@ if TYPE_CHECKING:
     from .toy import Toy as Toy
     from .vgg import VGG as VGG
 
-NETS = {"toy": "Toy", "small": "Small", "lenet": "LeNet", "filter": "FilterNet", "vgg": "VGG", "resnet18": "ResNet18"}
+NETS = {
+    "toy": "Toy",
+    "small": "Small",
+    "lenet": "LeNet",
+    "filter": "FilterNet",
+    "vgg": "VGG",
+    "resnet18": "ResNet18",
+    "efficientnet_lite": "EfficientNetLite",
+}
 
 _HOMES = {
     "Net": "base",
@@ -36,6 +45,7 @@ _HOMES = {
     "FilterNet": "filter",
     "VGG": "vgg",
     "ResNet18": "resnet",
+    "EfficientNetLite": "efficientnet",
     "SavedModel": "saving",
     "load_model": "saving",
     "save_model": "saving",
@@ -44,6 +54,7 @@ _HOMES = {
 __all__ = [
     "NETS",
     "VGG",
+    "EfficientNetLite",
     "FilterNet",
     "LeNet",
     "Net",
