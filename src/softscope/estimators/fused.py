@@ -4,16 +4,15 @@ No N x K array exists at any time, whatever N is. Up to COMPILE_ROWS rows are sc
 `softmax.py`; above, where it pays for itself, by the compiled kernel on all cores. The two agree to 1e-12.
 """
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import check_columns, check_finite, chunk_rows, spans
+from ..blas import one_blas_thread
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
@@ -25,7 +24,6 @@ _TASK_BYTES = 1 << 23
 
 Reader = Callable[[NDArray], list[NDArray]]
 Task = tuple[int, NDArray]
-_all_cores = Lock()
 
 
 def scores(
@@ -119,13 +117,8 @@ def on_all_cores(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
     """`work` on each task, a thread a core, BLAS single-threaded in each: one's product overlaps another's scores."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from threadpoolctl import ThreadpoolController
-
-    blas = ThreadpoolController().select(user_api="blas")
-    threads = max((library["num_threads"] for library in blas.info()), default=os.cpu_count() or 1)
     pending: deque[Future[None]] = deque()
-    # The number of BLAS threads belongs to the process: two calls that set and restore it must not interleave.
-    with _all_cores, blas.limit(limits=1), ThreadPoolExecutor(threads) as pool:
+    with one_blas_thread() as threads, ThreadPoolExecutor(threads) as pool:
         try:
             for task in tasks:
                 pending.append(pool.submit(work, task))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
+from ..blas import one_blas_thread
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
@@ -119,7 +120,8 @@ class ViM(Estimator):
         self._origin = _head_origin(head)
         moments = Moments.over(train.chunks())
         step = moments.mean - self._origin
-        values, vectors = np.linalg.eigh(moments.covariance + np.outer(step, step))
+        with one_blas_thread():
+            values, vectors = np.linalg.eigh(moments.covariance + np.outer(step, step))
         rank = int((values > RANK_TOLERANCE * values[-1]).sum())
         asked = self._asked(head.n_features)
         self.dim_ = asked if asked < rank else rank // 2

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Floats
+from ..blas import one_blas_thread
 from ..estimators.base import each_chunk
 from ..estimators.softmax import log_entropy, log_odds
 from ..features import FeatureSet
@@ -86,6 +87,7 @@ def _seen(head: Head, train: FeatureSet) -> _Seen:
         total += wide.sum(axis=0)
         products += wide.T @ wide
     mean = total / len(train)
-    values, vectors = np.linalg.eigh(products / len(train) - np.outer(mean, mean))
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(products / len(train) - np.outer(mean, mean))
     # Eigenvalues below 0 are rounding: the covariance of fewer rows than features has none.
     return _Seen(odds, entropies, norms, mean, (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
+from ..blas import one_blas_thread
 
 # Directions with less than this share of the largest variance are rounding, not spread.
 RANK_TOLERANCE = 1e-12
@@ -78,7 +79,8 @@ class Whitening:
 
         Directions without variance are left out: distances are those of the pseudo-inverse.
         """
-        values, vectors = np.linalg.eigh(covariance)
+        with one_blas_thread():
+            values, vectors = np.linalg.eigh(covariance)
         kept = values > RANK_TOLERANCE * max(values[-1], 0.0)
         condition = float(values[-1] / values[kept][0]) if kept.any() else float("inf")
         return cls(origin, np.ascontiguousarray(vectors[:, kept] / np.sqrt(values[kept]))), condition

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
+from ..blas import one_blas_thread
 
 # A whitened coordinate may be off by this much (root mean square) before float64 takes over: it biases a mean
 # log-likelihood by less than one part in a million.
@@ -53,6 +54,7 @@ class Factor:
         return centred
 
 
+@one_blas_thread()
 def factorise(covariance: Floats, ridge: float, remedy: str = "") -> Factor:
     """The factor of covariance + ridge I, with the smallest relative ridge that makes it invertible where it isn't.
 
@@ -74,6 +76,7 @@ def factorise(covariance: Floats, ridge: float, remedy: str = "") -> Factor:
     raise AssertionError("a covariance plus its own mean variance is positive definite")
 
 
+@one_blas_thread()
 def describe(component: int, count: float, covariance: Floats, factor: Factor) -> Conditioning:
     """Rank and condition number of a component's covariance (lower triangle read), beside what its factor took."""
     from scipy.linalg import lapack
