@@ -54,8 +54,10 @@ def _show(done: list[dict[str, Any]], output: Path) -> None:
     out = Console()
     for written in done:
         out.print(_table(written))
+        for name, words in written["shown"].items():
+            out.print(_further(written["tables"][name], f"{name}: {words}"))
         for remark in (*written["subsets"], *written["notes"]):
-            out.print(f"- {remark}", markup=False, highlight=False)
+            out.print(f"- {remark}", markup=False, highlight=False, soft_wrap=True)
         out.print(f"{output / written['id'] / written['scale']}.json\n", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -74,6 +76,20 @@ def _table(written: dict[str, Any]) -> "Table":
         row = Row.from_dict(kept)
         paper = "" if row.paper is None else row.paper.show(row.digits)
         table.add_row(*map(Text, (row.label, paper, f"{row.ours.show(row.digits)} {row.unit}", row.verdict)))
+    return table
+
+
+def _further(lines: list[dict[str, Any]], title: str) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    headings = list(lines[0]) if lines else []
+    table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for line in lines:
+        table.add_row(*(Text(str(line.get(name, ""))) for name in headings))
     return table
 
 

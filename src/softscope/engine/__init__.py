@@ -49,7 +49,7 @@ class Engine:
         gpus: float = 0,
         label: str = "tasks",
     ) -> list[Any]:
-        """`[task(item) for item in items]`, each with `threads` threads and, on Ray, `gpus` devices.
+        """`[task(item) for item in items]`, each with `threads` threads and, on a cluster that has any, `gpus` devices.
 
         Local: in this process if one worker is all there is to do or to have, else in processes of their own, where a
         crash is retried once.

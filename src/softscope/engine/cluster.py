@@ -36,7 +36,8 @@ def map_on_cluster(
     with redirect_stdout(sys.stderr):
         ray, connected = _connect(address, cores() if workers is None else workers * threads)
         try:
-            remote = ray.remote(num_cpus=threads, num_gpus=gpus, max_retries=_RETRIES)(_limited)
+            devices = gpus if ray.cluster_resources().get("GPU") else 0
+            remote = ray.remote(num_cpus=threads, num_gpus=devices, max_retries=_RETRIES)(_limited)
             return _collect(ray, lambda item: remote.remote(task, item, threads), items, workers or len(items), tick)
         finally:
             if connected:

@@ -56,6 +56,12 @@ REGISTER = (
     ),
     Entry("X6", ("fig_noise",), "the whole input space through the filter", "x06_filter"),
     Entry("X7", ("fig_depth_experiment",), "depth against OOD detection", "x07_depth"),
+    Entry(
+        "X9",
+        ("table_AUROC_bench", "fig_grid_auroc", "fig_cifar_etc"),
+        "five data sets, each against the other four",
+        "x09_benchmark",
+    ),
 )
 
 

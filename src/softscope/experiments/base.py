@@ -137,6 +137,7 @@ class Result:
     figures   name -> matplotlib Figure, or the bytes of a PNG or SVG; the first is the experiment's picture
     captions  name of a figure -> what it shows
     tables    name -> list of plain dicts: anything further worth keeping (not large)
+    shown     name of a table to print under the rows -> what it shows
     notes     sentences that belong beside the numbers: protocol where the paper is silent, what was left out
     subsets   every data set used in part, e.g. "svhn: 15,000 of 73,257 training images"
     seconds   wall time of the steps behind the numbers, whenever they were computed
@@ -147,6 +148,7 @@ class Result:
     figures: "dict[str, Figure | bytes]" = field(default_factory=dict)
     captions: dict[str, str] = field(default_factory=dict)
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    shown: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     subsets: list[str] = field(default_factory=list)
     seconds: float | None = None

@@ -57,11 +57,11 @@ def detect(head: Head, train: FeatureSet, test: FeatureSet, ood: FeatureSet) -> 
         "causes": {"saturation": c - b, "extrapolation": d - c, "overlap": 100 - d},
         "more_confident": 100 * float(np.mean(high["entropy"] < np.median(known["entropy"]))),
         "norm_ratio": float(np.median(head.norms(ood.array())) / np.median(head.norms(train.array()))),
-        "claims": {**_evidence(low, high), "T21": _flagged(known, high)},
+        "claims": {**evidence(low, high), "T21": flagged(known, high)},
     }
 
 
-def _evidence(low: Scores, high: Scores) -> dict[str, dict[str, float]]:
+def evidence(low: Scores, high: Scores) -> dict[str, dict[str, float]]:
     """The rows that claims about trained networks read (T19, T23, T24, T26)."""
     from scipy.stats import spearmanr
 
@@ -79,7 +79,7 @@ def _evidence(low: Scores, high: Scores) -> dict[str, dict[str, float]]:
     }
 
 
-def _flagged(known: Scores, high: Scores) -> dict[str, float]:
+def flagged(known: Scores, high: Scores) -> dict[str, float]:
     """Shares of OOD inputs that U_entropy and U_density flag, each above its 95 % quantile on training data (T4)."""
     softmax, density = (high[name] > np.quantile(known[name], 1 - EPSILON) for name in ("entropy", "density"))
     return {

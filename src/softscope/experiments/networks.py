@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..data import ImageSet, find, load
@@ -127,12 +128,15 @@ class TrainedNetwork:
         return load_model(self.fit.path("model.safetensors")).net
 
     def diagnose_command(self, out: str) -> str:
-        """The command that diagnoses this network and writes its report to the folder `out`."""
+        """The command that diagnoses this network and writes its report to `out`; paths as seen from this folder."""
+        home = self.made.folder
+        if home.is_relative_to(Path.cwd()):
+            home = home.relative_to(Path.cwd())
         words = ["softscope", "diagnose"]
         for name in ("head", "train", "test"):
-            words += [f"--{name}", str(self.made.path(f"{name}.safetensors"))]
+            words += [f"--{name}", str(home / f"{name}.safetensors")]
         for ood in self.plan.ood:
-            words += ["--ood", f"{ood.name}={self.made.path(f'{ood.name}.safetensors')}"]
+            words += ["--ood", f"{ood.name}={home / f'{ood.name}.safetensors'}"]
         return shlex.join([*words, "-o", out])
 
 

@@ -73,6 +73,7 @@ def _section(kept: dict[str, Any]) -> str:
         f"**{kept['title']}** ({', '.join(f'`{name}`' for name in kept['figures'])}). `{kept['command']}`, "
         f"{_time(kept)} on {kept['provenance']['machine']['cores']} cores.",
         _table(kept["rows"]),
+        *_shown(kept),
         *_pictures(kept),
         "\n".join(f"- {line}" for line in [*kept["notes"], *kept["subsets"]]),
     ]
@@ -88,6 +89,17 @@ def _table(rows: list[dict[str, Any]]) -> str:
         cells = (row.label, paper, f"{row.ours.show(row.digits)} {row.unit}".strip(), verdict)
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(lines)
+
+
+def _shown(kept: dict[str, Any]) -> list[str]:
+    """Further tables that the result wants printed, each under what it shows."""
+    parts = []
+    for name, words in kept.get("shown", {}).items():
+        lines = kept["tables"][name]
+        headings = list(lines[0]) if lines else []
+        body = [headings, ["---"] * len(headings), *([str(line.get(key, "")) for key in headings] for line in lines)]
+        parts.append(f"*{name}.* {words}\n\n" + "\n".join(f"| {' | '.join(map(_cell, cells))} |" for cells in body))
+    return parts
 
 
 def _pictures(kept: dict[str, Any]) -> list[str]:

@@ -55,6 +55,7 @@ def document(
         "settings": settings,
         "rows": [row.to_dict() for row in result.rows],
         "tables": result.tables,
+        "shown": result.shown,
         "notes": result.notes,
         "subsets": result.subsets,
         "captions": result.captions,
