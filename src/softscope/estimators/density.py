@@ -67,8 +67,7 @@ class Density(Estimator):
         self.offset_ = LOG_OFFSET if self.transform == "log" else None
         self.columns_ = None
         if self.neurons is not None:
-            drawn = np.random.default_rng(self.seed).choice(train.n_features, self.neurons, replace=False)
-            self.columns_ = np.sort(drawn)
+            self.columns_ = drawn_columns(train.n_features, self.neurons, self.seed)
         view = _View(train, self)
         self.mixture_ = fit_mixture(
             view,
@@ -98,7 +97,7 @@ class Density(Estimator):
 
     def _transformed(self, rows: NDArray) -> NDArray:
         chosen = rows if self.columns_ is None else rows[:, self.columns_]
-        return chosen if self.offset_ is None else np.log(np.maximum(chosen, 0) + chosen.dtype.type(self.offset_))
+        return chosen if self.offset_ is None else log_features(chosen, self.offset_)
 
     def _start(self, head: Head, train: FeatureSet, view: "_View") -> NDArray[np.int64]:
         components = self.components or head.n_classes
@@ -130,6 +129,17 @@ class Density(Estimator):
                 f"density: {self.neurons} neurons asked for, the features have {head.n_features}",
                 f"Use 1 to {head.n_features}, or None for all",
             )
+
+
+def drawn_columns(features: int, neurons: int, seed: int) -> NDArray[np.int64]:
+    """`neurons` of `features` columns, drawn by `seed`, ascending."""
+    return np.sort(np.random.default_rng(seed).choice(features, neurons, replace=False))
+
+
+def log_features(rows: NDArray, offset: float) -> NDArray:
+    """log(max(z, 0) + d), in the rows' own type."""
+    logs: NDArray = np.log(np.maximum(rows, 0) + rows.dtype.type(offset))
+    return logs
 
 
 class _View:

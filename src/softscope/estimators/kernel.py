@@ -11,7 +11,7 @@ from ..features import FeatureSet
 from ..head import Head
 from ..mixture.kernel import Kernels, held_out_bandwidth
 from .base import Estimator, Info
-from .density import LOG_OFFSET, Transform
+from .density import LOG_OFFSET, Transform, log_features
 from .neighbours import kept_rows
 
 
@@ -68,7 +68,7 @@ class KernelDensity(Estimator):
         self._take(Kernels(state["centres"], state["origin"], float(state["bandwidth"][0])))
 
     def _transformed(self, rows: NDArray) -> NDArray:
-        return rows if self.offset_ is None else np.log(np.maximum(rows, 0) + rows.dtype.type(self.offset_))
+        return rows if self.offset_ is None else log_features(rows, self.offset_)
 
     def _take(self, kernels: Kernels) -> None:
         self._kernels = kernels

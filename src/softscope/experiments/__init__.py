@@ -56,6 +56,7 @@ REGISTER = (
     ),
     Entry("X6", ("fig_noise",), "the whole input space through the filter", "x06_filter"),
     Entry("X7", ("fig_depth_experiment",), "depth against OOD detection", "x07_depth"),
+    Entry("X8", ("sec_app_exp_standard_bench",), "the density's options, searched", "x08_density"),
     Entry(
         "X9",
         ("table_AUROC_bench", "fig_grid_auroc", "fig_cifar_etc"),
