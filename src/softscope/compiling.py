@@ -13,9 +13,11 @@ def kernel(*fastmath: str) -> Callable[[F], F]:
     options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath), "error_model": "numpy"}
 
     def compiled(function: F) -> F:
+        made: F
         try:
-            return njit(cache=True, **options)(function)
+            made = njit(cache=True, **options)(function)
         except RuntimeError:
-            return njit(**options)(function)
+            made = njit(**options)(function)
+        return made
 
     return compiled

@@ -100,4 +100,5 @@ def _noise() -> Images:
 
 
 def _as_bytes(images: NDArray) -> Images:
-    return np.rint(255 * images).astype(np.uint8)[..., None]
+    found: Images = np.rint(255 * images).astype(np.uint8)[..., None]
+    return found

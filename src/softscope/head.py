@@ -187,7 +187,8 @@ def _norms(rows: NDArray) -> Floats:
     """norm(row) in float64, at most the largest float64."""
     wide, scale = _in_range(rows)
     with np.errstate(over="ignore"):
-        return np.minimum(scale * np.linalg.norm(wide, axis=1), np.finfo(np.float64).max)
+        found: Floats = np.minimum(scale * np.linalg.norm(wide, axis=1), np.finfo(np.float64).max)
+        return found
 
 
 def _directions(rows: NDArray) -> Floats:

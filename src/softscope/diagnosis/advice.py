@@ -270,4 +270,4 @@ def _points(found: Interval) -> str:
 def _round_up(rows: float) -> int:
     """To two significant digits, upwards."""
     step = 10 ** max(0, math.floor(math.log10(max(1.0, rows))) - 1)
-    return step * math.ceil(rows / step)
+    return int(step * math.ceil(rows / step))

@@ -13,7 +13,8 @@ T = TypeVar("T")
 
 def decode(kind: type[T], value: Any, where: str) -> T:
     """`value` as the dataclass, dict, tuple or scalar that the type `kind` asks for; `where` names it in errors."""
-    return _decode(kind, value, where)
+    found: T = _decode(kind, value, where)
+    return found
 
 
 def _decode(kind: Any, value: Any, where: str) -> Any:

@@ -107,7 +107,8 @@ class _Gaussian:
         from scipy.linalg import solve_triangular
 
         steps = solve_triangular(self.root, (rows - self.mean).T, lower=True)
-        return -0.5 * np.einsum("hn,hn->n", steps, steps) - np.log(np.diag(self.root)).sum()
+        found: Floats = -0.5 * np.einsum("hn,hn->n", steps, steps) - np.log(np.diag(self.root)).sum()
+        return found
 
 
 def boosting(table: Table, is_ood: Mask, seed: int) -> Scorer:

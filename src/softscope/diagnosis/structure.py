@@ -164,4 +164,5 @@ def _binned(cosines: list[Floats]) -> tuple[int, ...]:
 
 
 def _centred(rows: Floats) -> Floats:
-    return rows - rows.mean(axis=0)
+    found: Floats = rows - rows.mean(axis=0)
+    return found

@@ -9,7 +9,8 @@ from .base import Estimator, Info
 
 def mental_log_odds(norms: Floats, familiarities: Floats, classes: int) -> Floats:
     """E5, rank form: log((1 + U) / -U) = log(K-1) - norm(z) (1/(K-1) + max_i cos(w_i, z)), which can't saturate."""
-    return np.log(classes - 1) - norms * (1.0 / (classes - 1) + familiarities)
+    found: Floats = np.log(classes - 1) - norms * (1.0 / (classes - 1) + familiarities)
+    return found
 
 
 def plain_mental(norms: NDArray, familiarities: NDArray, classes: int) -> NDArray:
@@ -51,4 +52,5 @@ class Familiarity(Estimator):
     info = Info("E7", "familiarity", "U_familiarity", "-max_i cos(w_i, z)", ("head",))
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
-        return -self.head_.cosines(rows).max(axis=1)
+        found: NDArray = -self.head_.cosines(rows).max(axis=1)
+        return found

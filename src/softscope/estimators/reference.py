@@ -185,7 +185,8 @@ class GEN(Estimator):
         return log_generalised_entropy(self.head_.logits(rows), self.gamma, self.top)
 
     def _plain(self, rows: NDArray) -> NDArray:
-        return np.exp(self._uncertainty(rows))
+        found: NDArray = np.exp(self._uncertainty(rows))
+        return found
 
 
 def log_generalised_entropy(logits: NDArray, gamma: float = 0.1, top: int = 100) -> Floats:
@@ -205,7 +206,8 @@ def log_generalised_entropy(logits: NDArray, gamma: float = 0.1, top: int = 100)
     np.put_along_axis(log_rest, winner, (odds + log_first)[:, None], axis=1)
     terms = gamma * (log_s + log_rest)
     peak = terms.max(axis=1)
-    return peak + np.log(np.exp(np.maximum(terms - peak[:, None], -700.0)).sum(axis=1))
+    found: Floats = peak + np.log(np.exp(np.maximum(terms - peak[:, None], -700.0)).sum(axis=1))
+    return found
 
 
 def class_moments(train: FeatureSet, classes: int) -> ClassMoments:

@@ -74,13 +74,15 @@ def log_odds(logits: NDArray) -> Floats:
 
 def plain_max(logits: NDArray) -> NDArray:
     """E1 as printed, U_max = -max_i s_i, in the precision of `logits`; exactly -1 once the softmax saturates."""
-    return -softmax(logits).max(axis=1)
+    found: NDArray = -softmax(logits).max(axis=1)
+    return found
 
 
 def softmax(logits: NDArray) -> NDArray:
     """s_i = exp(l_i) / sum_j exp(l_j) in the precision of `logits`, with the largest logit subtracted first."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    found: NDArray = powers / powers.sum(axis=1, keepdims=True)
+    return found
 
 
 def entropy(logits: NDArray) -> NDArray:
@@ -93,7 +95,8 @@ def entropy(logits: NDArray) -> NDArray:
     depths = np.minimum(gap[:, None] - below, -_NEGLIGIBLE)
     powers = np.exp(-depths)
     rest = powers.sum(axis=1)
-    return (np.log1p(rest) + (depths * powers).sum(axis=1) / (1.0 + rest)).astype(logits.dtype)
+    found: NDArray = (np.log1p(rest) + (depths * powers).sum(axis=1) / (1.0 + rest)).astype(logits.dtype)
+    return found
 
 
 def log_entropy(logits: NDArray, temperature: float = 1.0) -> Floats:
@@ -104,7 +107,8 @@ def log_entropy(logits: NDArray, temperature: float = 1.0) -> Floats:
 def plain_entropy(logits: NDArray, temperature: float = 1.0) -> NDArray:
     """E2 as printed, -sum_i s_i log s_i of a softmax in the precision of `logits`, with 0 log 0 = 0; E3 at 10."""
     s = softmax(logits / logits.dtype.type(temperature))
-    return -(s * np.log(np.where(s > 0, s, s.dtype.type(1)))).sum(axis=1)
+    found: NDArray = -(s * np.log(np.where(s > 0, s, s.dtype.type(1)))).sum(axis=1)
+    return found
 
 
 def margin(logits: NDArray) -> Floats:
@@ -114,7 +118,8 @@ def margin(logits: NDArray) -> Floats:
 
 def max_logit(logits: NDArray) -> Floats:
     """-l_1: minus the largest logit."""
-    return -logits.max(axis=1).astype(np.float64)
+    found: Floats = -logits.max(axis=1).astype(np.float64)
+    return found
 
 
 def energy(logits: NDArray) -> Floats:

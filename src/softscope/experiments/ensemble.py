@@ -42,7 +42,8 @@ def average(logits: Sequence[NDArray]) -> Floats:
         exact -= np.logaddexp.reduce(exact, axis=1, keepdims=True)
         total = exact if total is None else np.logaddexp(total, exact)
     assert total is not None
-    return total - np.log(len(logits))
+    found: Floats = total - np.log(len(logits))
+    return found
 
 
 def _logits(network: TrainedNetwork, z: NDArray) -> NDArray:

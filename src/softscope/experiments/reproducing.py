@@ -77,7 +77,7 @@ def command(experiment: Experiment, scale: str, settings: Settings) -> str:
 
 def write_result(folder: str | os.PathLike[str], written: dict[str, Any], result: Result) -> Path:
     """Write figures, then the JSON that names them; returns the JSON's path."""
-    home = Path(folder) / written["id"]
+    home = Path(folder) / str(written["id"])
     files = dict(_figure_files(written["scale"], result.figures))
     for name, content in files.items():
         write_bytes(home / name, content)

@@ -161,7 +161,7 @@ def features(depth: int, words: NDArray, tables: NDArray, third: NDArray, bias: 
     pooled_two(words, tables, pooled)
     if depth == 2:
         return pooled
-    z = np.dot(pooled, third)
+    z: NDArray = np.dot(pooled, third)
     add_and_clip(z, bias)
     return z
 

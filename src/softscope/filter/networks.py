@@ -201,7 +201,8 @@ def _tables(state: dict[str, Any], depth: int) -> NDArray:
     first, bias = state["body.0.weight"], state["body.0.bias"]
     rows = ((bits - state["normalise.mean"]) / state["normalise.std"]) @ first.reshape(len(first), 9).T + bias
     if depth == 1:
-        return rows.ravel()
+        found: NDArray = rows.ravel()
+        return found
     second = state["body.2.weight"]  # [32, 16, 3, 3]
     tables = [np.maximum(rows, 0.0) @ second[:, :, r, c].T for r, c in product(range(3), range(3))]
     tables[0] = tables[0] + state["body.2.bias"]

@@ -46,7 +46,8 @@ class Components:
     def log_normalisers(self) -> Floats:
         """log pi_i - log det(Sigma_i) / 2 - (H / 2) log(2 pi), [C]: the part of the log density without z."""
         logdets = np.log(np.diagonal(self.factors, axis1=1, axis2=2)).sum(axis=1)
-        return np.log(self.weights) - logdets - 0.5 * self.n_features * np.log(2.0 * np.pi)
+        found: Floats = np.log(self.weights) - logdets - 0.5 * self.n_features * np.log(2.0 * np.pi)
+        return found
 
     def squared_distances(self, z: Floats) -> Floats:
         """(z - mu_i)' Sigma_i^-1 (z - mu_i) of each row to each component, [N, C]."""

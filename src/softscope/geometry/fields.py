@@ -47,7 +47,8 @@ def log_softmax(logits: Floats) -> Floats:
     lead = logits.argmax(axis=1)
     weights = np.exp(shifted)
     np.put_along_axis(weights, lead[:, None], 0.0, axis=1)
-    return shifted - np.log1p(weights.sum(axis=1, keepdims=True))
+    found: Floats = shifted - np.log1p(weights.sum(axis=1, keepdims=True))
+    return found
 
 
 def _head_field(head: Head, z: Any, slope: Any) -> Floats:
@@ -77,4 +78,5 @@ def _entropy_slope(log_s: Floats) -> Floats:
     """dU_entropy/dlogits = -s (log s + U_entropy)."""
     s = np.exp(log_s)
     entropy = -(s * log_s).sum(axis=1, keepdims=True)
-    return -s * (log_s + entropy)
+    found: Floats = -s * (log_s + entropy)
+    return found

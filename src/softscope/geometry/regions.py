@@ -165,7 +165,8 @@ class EllipsoidRegion(Region):
         return self.mixture.n_features
 
     def uncertainty(self, z: NDArray) -> Floats:
-        return (self.mixture.squared_distances(z) - self.sizes).min(axis=1)
+        found: Floats = (self.mixture.squared_distances(z) - self.sizes).min(axis=1)
+        return found
 
 
 def ellipsoid_region(mixture: Components, epsilon: float = 0.05) -> EllipsoidRegion:

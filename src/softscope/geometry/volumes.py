@@ -80,7 +80,8 @@ def uniform_in_ball(
     keep = size if keep is None else keep
     z = rng.standard_normal((count, keep))
     rest = rng.chisquare(size + 2 - keep, count)
-    return radius * z / np.sqrt(np.einsum("nh,nh->n", z, z) + rest)[:, None]
+    found: Floats = radius * z / np.sqrt(np.einsum("nh,nh->n", z, z) + rest)[:, None]
+    return found
 
 
 def uniform_on_sphere(
@@ -90,7 +91,8 @@ def uniform_on_sphere(
     keep = size if keep is None else keep
     z = rng.standard_normal((count, keep))
     rest = rng.chisquare(size - keep, count) if keep < size else 0.0
-    return radius * z / np.sqrt(np.einsum("nh,nh->n", z, z) + rest)[:, None]
+    found: Floats = radius * z / np.sqrt(np.einsum("nh,nh->n", z, z) + rest)[:, None]
+    return found
 
 
 def log_ball_volume(size: int, radius: float) -> float:

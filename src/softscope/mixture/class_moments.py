@@ -57,13 +57,15 @@ class ClassMoments:
     @property
     def tied_covariance(self) -> Floats:
         """Maximum-likelihood covariance shared by the classes."""
-        return self.within / self.counts.sum()
+        found: Floats = self.within / self.counts.sum()
+        return found
 
     @property
     def total_covariance(self) -> Floats:
         """Maximum-likelihood covariance of all rows about their common mean."""
         steps = (self.means - self.mean) * np.sqrt(self.counts)[:, None]
-        return (self.within + steps.T @ steps) / self.counts.sum()
+        found: Floats = (self.within + steps.T @ steps) / self.counts.sum()
+        return found
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class FullComponents:
 
     def _worth_bounding(self, x: NDArray) -> bool:
         classes, features = self.means.shape
-        return classes > 2 and float(len(x)) * classes * features**2 > _WORTH_BOUNDING
+        return bool(classes > 2 and float(len(x)) * classes * features**2 > _WORTH_BOUNDING)
 
     def _bounded(self, x: NDArray) -> Floats:
         bounds = self._bounds_for(x)
@@ -163,7 +163,7 @@ class FullStatistics:
         """Lower triangle of component k's maximum-likelihood covariance."""
         from scipy.linalg import blas
 
-        covariance = self.scatters[k].copy(order="F")
+        covariance: Floats = self.scatters[k].copy(order="F")
         blas.dsyr(-1.0 / self.counts[k], self.sums[k], lower=1, a=covariance, overwrite_a=1)
         covariance /= self.counts[k]
         return covariance
@@ -172,13 +172,15 @@ class FullStatistics:
     def _pooled(self) -> Floats:
         filled = np.flatnonzero(self.counts > 0)
         within: Floats = sum((self._covariance(int(k)) * self.counts[k] for k in filled), np.zeros(1))
-        return within / self.counts.sum()
+        found: Floats = within / self.counts.sum()
+        return found
 
 
 def _far_squares(factor: Factor, centred: Floats) -> Floats:
     """Squared distances that overflow float32, in float64."""
     white = centred @ factor.inverse.astype(np.float64).T
-    return np.einsum("ij,ij->i", white, white)
+    found: Floats = np.einsum("ij,ij->i", white, white)
+    return found
 
 
 def _groups(keys: NDArray, rows: NDArray) -> Iterator[tuple[int, NDArray]]:

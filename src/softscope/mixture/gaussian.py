@@ -176,7 +176,8 @@ def _normaliser(joint: Floats) -> Floats:
     shifted = joint - best[:, None]
     np.maximum(shifted, -80.0, out=shifted)
     np.exp(shifted, out=shifted)
-    return best + np.log(shifted.sum(axis=1))
+    found: Floats = best + np.log(shifted.sum(axis=1))
+    return found
 
 
 def _rows_a_chunk(features: int, components: int) -> int:

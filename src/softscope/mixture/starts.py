@@ -51,7 +51,8 @@ def _nearest(x: NDArray, centres: Floats) -> NDArray[np.int64]:
     origin = centres.mean(axis=0)
     offsets = centres - origin
     closeness = 2.0 * (x - origin) @ offsets.T - np.einsum("kh,kh->k", offsets, offsets)
-    return closeness.argmax(axis=1).astype(np.int64)
+    found: NDArray[np.int64] = closeness.argmax(axis=1).astype(np.int64)
+    return found
 
 
 def _take(rows: Rows, chosen: NDArray) -> NDArray:

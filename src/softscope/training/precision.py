@@ -28,7 +28,8 @@ class StepTimes(NamedTuple):
 def has_bfloat16(device: torch.device) -> bool:
     """Whether the hardware multiplies bfloat16 itself."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        found: bool = torch.cuda.is_bf16_supported(including_emulation=False)
+        return found
     if device.type == "cpu":
         capabilities = torch.cpu.get_capabilities()
         return any(bool(capabilities.get(name)) for name in ("avx512_bf16", "amx_bf16", "bf16"))

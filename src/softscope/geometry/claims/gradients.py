@@ -24,7 +24,8 @@ def check_max(*, formula: HeadField = max_field, trials: int = 40, seed: int = 1
     """T1: `formula` against the complex-step gradient of -max_i s_i."""
 
     def u_max(logits: NDArray, lead: int) -> NDArray:
-        return -1.0 / np.exp(logits - logits[:, lead : lead + 1]).sum(axis=1)
+        found: NDArray = -1.0 / np.exp(logits - logits[:, lead : lead + 1]).sum(axis=1)
+        return found
 
     return _check_head_field(formula, u_max, trials, seed)
 
@@ -35,7 +36,8 @@ def check_entropy(*, formula: HeadField = entropy_field, trials: int = 40, seed:
     def u_entropy(logits: NDArray, lead: int) -> NDArray:
         shifted = logits - logits[:, lead : lead + 1]
         log_s = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        return -(np.exp(log_s) * log_s).sum(axis=1)
+        found: NDArray = -(np.exp(log_s) * log_s).sum(axis=1)
+        return found
 
     return _check_head_field(formula, u_entropy, trials, seed)
 
@@ -79,7 +81,8 @@ def printed_density_field(mixture: Components, z: Floats) -> Floats:
     scale = np.log(mixture.weights) - 0.5 * mixture.squared_distances(z)
     pull = np.exp(scale - scale.max(axis=1, keepdims=True))
     inverses = np.linalg.inv(mixture.covariances)
-    return np.einsum("nc,chg,ncg->nh", pull, inverses, z[:, None, :] - mixture.means)
+    found: Floats = np.einsum("nc,chg,ncg->nh", pull, inverses, z[:, None, :] - mixture.means)
+    return found
 
 
 def random_mixture(rng: np.random.Generator, count: int, size: int) -> Components:

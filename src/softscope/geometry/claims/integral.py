@@ -100,7 +100,8 @@ def _weights(classes: int, optimal: bool, rng: np.random.Generator) -> Floats:
     if optimal:
         return np.column_stack([simplex(classes), np.zeros(classes)])
     rows = rng.standard_normal((classes, classes))
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    found: Floats = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return found
 
 
 def _mean_by_points(weight: Floats, z: Floats) -> float:

@@ -209,7 +209,8 @@ def _cosine_error(found: Descent, cosine: float) -> float:
 
 
 def _unit(rows: Floats) -> Floats:
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    found: Floats = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    return found
 
 
 def _on_sphere(rows: Floats) -> Floats:
