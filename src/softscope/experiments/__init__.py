@@ -63,6 +63,7 @@ REGISTER = (
         "five data sets, each against the other four",
         "x09_benchmark",
     ),
+    Entry("X11", ("table_reported_results",), "what the literature reports, beside our networks", "x11_literature"),
 )
 
 

@@ -7,6 +7,7 @@ from ..runs import Store
 from .base import Result
 from .five_scores import Judged, judged
 from .five_sets import FiveSettings, Recipe, plans
+from .literature import beside, shared_pairs
 from .networks import subsets
 from .x09_figures import captions, figures
 from .x09_rows import NOTE, Found, rows
@@ -41,7 +42,8 @@ def run(settings: FiveSettings, store: Store, engine: Engine) -> Result:
     """Train and judge `runs` networks a data set, and set the paper's table beside them."""
     found = measured(settings, store, engine)
     every = [own for runs in found.values() for own in runs]
-    shown = tables(found)
+    shared = tuple(line for lines in shared_pairs(found).values() for line in lines)
+    shown = tables(found) | ({"literature": beside(found, shared)} if shared else {})
     return Result(
         rows=rows(found),
         figures=figures(found),

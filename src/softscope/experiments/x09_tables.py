@@ -37,6 +37,7 @@ SHOWN = {
     "mental": "The mental model (T19): its rank agreement with U_max over test and OOD inputs (lowest of the OOD "
     "sets), how far the head is from the optimal structure, and the cosines of z. If both assumptions held, the "
     "deviations would be 0 and the largest cosine 1.",
+    "literature": "What the literature reports for the same pairs (X11), AUROC in percent.",
 }
 
 
