@@ -40,6 +40,25 @@ def torch_start(column: Column) -> NetworkPlan:
     return NetworkPlan(data=plan.data, net=plan.net, config=plan.config, training=plan.training)
 
 
+def test_resnet18_is_the_network_that_x9_trains_at_the_same_scale() -> None:
+    from softscope.experiments import x09_benchmark
+
+    for scale in ("laptop", "paper"):
+        benchmark = x09_benchmark.SCALES[scale]
+        trained = [plan for one in benchmark.single_runs() for plan in x09_benchmark.plans(one)]
+        columns = [column for column in SCALES[scale].columns if column.plan.net == "resnet18"]
+        assert [column.plan.data.name for column in columns] == ["cifar10", "cifar100"]
+        assert SCALES[scale].runs <= benchmark.runs
+        for column in columns:
+            assert all(column.seeded(one.seed) in trained for one in SCALES[scale].single_runs())
+            assert f"{column.plan.training.epochs} epochs" in column.title
+    assert "20,000 images" in SCALES["laptop"].columns[-2].title
+
+
+def test_a_column_may_ask_for_fewer_untrained_layers() -> None:
+    assert len(replace(SCALES["smoke"].columns[0], draws=3).untrained(2, 20)) == 3
+
+
 def test_every_column_is_measured_and_drawn(tmp_path_factory: pytest.TempPathFactory) -> None:
     settings = SCALES["smoke"]
     result = run(settings, Store(tmp_path_factory.mktemp("store")), Engine(workers=1, progress=False))

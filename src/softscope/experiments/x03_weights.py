@@ -1,7 +1,7 @@
 """X3 (fig_weight_analysis): the last layers of trained networks come close to the optimal structure.
 
-A column is a network trained in `runs` runs. Columns of other experiments (ResNet18 on CIFAR) are added to a scale's
-`columns` with the plan that trained them: the run store then hands over what it has.
+A column is a network trained in `runs` runs. ResNet18 on CIFAR is that of X9 at the same scale: the run store hands
+over what X9 has trained.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,9 @@ from ..plots.weights import HeadGroup, pair_cosines, weight_histograms
 from ..runs import Store
 from ..training import TrainSettings
 from .base import Mean, Result, Row, Settings, Statement
+from .five_sets import plans
 from .networks import Images, NetworkPlan, subsets, trained
+from .x09_benchmark import SCALES as BENCHMARK
 
 if TYPE_CHECKING:
     from ..nets import Net
@@ -45,10 +47,11 @@ class ZeroBiasPlan(NetworkPlan):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the figure: the runs of `plan`, its seed counted on."""
+    """A column of the figure: the runs of `plan`, its seed counted on; at most `draws` untrained layers beside them."""
 
     title: str
     plan: NetworkPlan
+    draws: int | None = None
 
     def seeded(self, seed: int) -> NetworkPlan:
         """The plan of one run."""
@@ -57,7 +60,8 @@ class Column:
 
     def untrained(self, classes: int, draws: int) -> list[Head]:
         """Last layers that training starts from."""
-        layers = (self.seeded(seed).build(classes).classifier for seed in range(draws))
+        count = min(draws, self.draws or draws)
+        layers = (self.seeded(seed).build(classes).classifier for seed in range(count))
         return [Head(layer.weight.detach().numpy(), layer.bias.detach().numpy(), name="untrained") for layer in layers]
 
 
@@ -82,6 +86,19 @@ def _columns(train: int | None = None) -> tuple[Column, ...]:
     return (*(_column(*shape, train) for shape in shapes), _column(5, 16, train, plan=NetworkPlan))
 
 
+def _residual(scale: str) -> tuple[Column, ...]:
+    """ResNet18 on CIFAR as X9 trains it. Building one takes long: a few untrained layers, of many weights, must do."""
+    named = {"cifar10": ("CIFAR-10", 10), "cifar100": ("CIFAR-100", 100)}
+    columns = []
+    for plan in plans(BENCHMARK[scale]):
+        if plan.data.name in named:
+            name, classes = named[plan.data.name]
+            images = "all images" if plan.data.train is None else f"{plan.data.train:,} images"
+            how = f"{plan.training.epochs} epochs, {images}"
+            columns.append(Column(f"ResNet18, {name}\n{how}\nK={classes}, H=512", plan, draws=10))
+    return tuple(columns)
+
+
 def _small(classes: int, features: int) -> Column:
     plan = ZeroBiasPlan(
         data=Images("digits", tuple(range(classes))),
@@ -94,8 +111,8 @@ def _small(classes: int, features: int) -> Column:
 
 SCALES = {
     "smoke": WeightSettings(columns=(_small(2, 4), _small(5, 16)), untrained=20),
-    "laptop": WeightSettings(columns=_columns(train=6000), runs=2),
-    "paper": WeightSettings(columns=_columns(), runs=2),
+    "laptop": WeightSettings(columns=(*_columns(train=6000), *_residual("laptop")), runs=2),
+    "paper": WeightSettings(columns=(*_columns(), *_residual("paper")), runs=2),
 }
 
 
@@ -124,12 +141,14 @@ def run(settings: WeightSettings, store: Store, engine: Engine) -> Result:
 
 _CAPTION = (
     "Last layers of {runs} networks a column (filled; single values as ticks) beside {draws} untrained layers as "
-    "training starts from them (line). Dashed: the cosine of the optimal structure."
+    "training starts from them (line; 10 for ResNet18). Dashed: the cosine of the optimal structure."
 )
 _NOTES = [
     "The paper states neither optimiser, epochs, batch nor how the weights start; ours: Adam at 1e-3, 2 epochs as for "
     "its other LeNets (smoke: 3), batches of 32 and a last layer that starts as in Keras, with biases of 0. The column "
     "'torch's start' begins with biases uniform in ±1/sqrt(H) instead.",
+    "ResNet18 is the one of X9 at the same scale; its column's title says how long it was trained. The paper's fifth "
+    "column, EfficientNetB0 on ImageNet, is not here.",
     "The paper's text has H = 16 for five classes, its appendix H = 32: both are here.",
     "Adding one vector to all weights changes no softmax, and training hardly moves their mean: 'centred' distances "
     "are those without it.",

@@ -1,0 +1,75 @@
+"""X9 on a Ray cluster: a node that dies while it trains changes neither the result nor what was whole."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from softscope.canonical import plain
+from softscope.engine import Engine
+from softscope.experiments.five_sets import Recipe
+from softscope.experiments.x09_benchmark import SCALES, measured, run
+from softscope.experiments.x09_rows import Found
+from softscope.runs import Store
+
+TINY = replace(
+    SCALES["smoke"], recipes=dict.fromkeys(("digits-0-1-2", "digits-3-4-5", "digits-6-7-8-9"), Recipe(2)), runs=2
+)
+
+
+def wait_for(condition: Callable[[], object], seconds: float) -> bool:
+    for _ in range(int(seconds * 10)):
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def judged_steps(store: Path) -> list[Path]:
+    return sorted(store.glob("NetworkPlan-*/judge-*/manifest.json"))
+
+
+def digests(found: Found) -> dict[tuple[str, int], tuple[str, str]]:
+    """What training, extraction and the claims of each network came to; a diagnosis holds paths and times besides."""
+    return {
+        (name, own.seed): (own.network.made.digest, repr(own.numbers)) for name, runs in found.items() for own in runs
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_node_killed_in_the_middle_of_x9_gives_the_result_of_a_single_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    store = tmp_path / "cluster"
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        doomed = cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        engine = Engine("ray", address=cluster.address, progress=False)
+        with ThreadPoolExecutor(1) as pool:
+            mapped = pool.submit(measured, TINY, Store(store), engine)
+            # Some networks are judged, others not: with six tasks on two nodes the doomed one is at one of them.
+            assert wait_for(lambda: judged_steps(store) or mapped.done(), 900)
+            kept = {path: path.stat().st_mtime_ns for path in judged_steps(store)}
+            cluster.remove_node(doomed, allow_graceful=False)
+            on_cluster = mapped.result(timeout=900)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    here = measured(TINY, Store(tmp_path / "local"), Engine(workers=1, progress=False))
+    assert kept
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept, "what was whole was computed again"
+    assert digests(on_cluster) == digests(here)
+    again, local = (run(TINY, Store(tmp_path / at), Engine(workers=1, progress=False)) for at in ("cluster", "local"))
+    assert [row.to_dict() for row in again.rows] == [row.to_dict() for row in local.rows]
+    assert plain(again.tables["pairs"], "pairs") == plain(local.tables["pairs"], "pairs")
