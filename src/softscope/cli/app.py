@@ -14,6 +14,7 @@ from .extract import extract
 from .filter import filter_
 from .guard import guard
 from .reproduce import reproduce
+from .tune import tune
 
 app = typer.Typer(
     name="softscope",
@@ -50,3 +51,4 @@ app.command()(extract)
 app.command("filter")(filter_)
 app.add_typer(guard, name="guard")
 app.command()(claims)
+app.command()(tune)

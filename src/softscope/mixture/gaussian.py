@@ -112,9 +112,18 @@ def first_statistics(rows: Rows, start: NDArray[np.int64], covariance: Covarianc
 
 
 def fit_from(
-    rows: Rows, first: Any, *, ridge: float = 1e-5, iterations: int = 100, tolerance: float = 1e-3
+    rows: Rows,
+    first: Any,
+    *,
+    ridge: float = 1e-5,
+    iterations: int = 100,
+    tolerance: float = 1e-3,
+    described: bool = True,
 ) -> GaussianMixture:
-    """`fit_mixture` from statistics that several ridges may share; `first` is left as it is."""
+    """`fit_mixture` from statistics that several ridges may share; `first` is left as it is.
+
+    Not `described`, the mixture has no `conditioning`: with many full covariances that takes as long as an iteration.
+    """
     if not (np.isfinite(ridge) and ridge >= 0):
         raise SoftscopeError(f"ridge is {ridge}, expected a number >= 0", "The paper uses 1e-5")
     covariance, statistics = _covariance_of(first), copy(first)
@@ -132,7 +141,7 @@ def fit_from(
         components, kept = statistics.components()
         converged = len(history) > 1 and abs(history[-1] - history[-2]) < tolerance
     survivors.keep(kept, statistics.counts)
-    report = survivors.report(statistics.conditioning(components, kept))
+    report = survivors.report(statistics.conditioning(components, kept)) if described else ()
     return GaussianMixture(covariance, components, tuple(history), converged, report)
 
 

@@ -23,6 +23,7 @@ _TITLES = {
     "transform": "features",
     "components": "components",
 }
+_LABEL = {True: "mean AUROC, %", False: "held-out\nlog-likelihood"}
 _WORDS = {"classes": "class", "em": "EM", "none": "z", "log": "log z", "diagonal": "diag", "spherical": "iso"}
 _LOOKS = {"full": (CLASS_COLOURS[0], "o"), "diagonal": (CLASS_COLOURS[4], "s"), "spherical": (CLASS_COLOURS[1], "^")}
 _BEST: dict[str, Any] = {"marker": "*", "s": 75, "color": OOD, "edgecolor": "white", "linewidth": 0.5, "zorder": 5}
@@ -48,6 +49,7 @@ def against_options(searches: Mapping[str, Search], softmax: Mapping[str, float]
     """A row of strips a network: every setting's mean AUROC over OOD sets, by each of the seven options, and E8.
 
     The line follows the paper's setting where nothing but this option changes; `softmax` is the AUROC of U_entropy.
+    Without OOD sets: held-out log-likelihood, of settings on all neurons after the non-linearity.
     """
     with style():
         figure = new_figure(PAGE + 1.2, 0.75 + 1.35 * len(searches))
@@ -56,10 +58,12 @@ def against_options(searches: Mapping[str, Search], softmax: Mapping[str, float]
             for axes, option in zip(row, _TITLES):
                 _strip(axes, search, option)
             _kernels(row[-1], search)
-            row[0].set_ylabel(f"{name}\nmean AUROC, %")
+            row[0].set_ylabel(f"{name}\n{_LABEL[search.has_ood]}".strip())
             for axes in row:
                 axes.grid(axis="y")
                 axes.set_axisbelow(True)
+                if not search.has_ood:
+                    axes.set_yscale("symlog", linthresh=100.0)
                 if softmax:
                     axes.axhline(softmax[name], color=CLASS_COLOURS[2], linestyle=":", linewidth=1.0)
         for axes, title in zip(grid[0], [*_TITLES.values(), "E8"]):
@@ -99,27 +103,41 @@ def _strip(axes: "Axes", search: Search, option: str) -> None:
     choices = _choices(search, option)
     places = {choice: place for place, choice in enumerate(choices)}
     rng = np.random.default_rng(0)
-    x = np.array([places[getattr(one.setting, option)] for one in search.tried])
-    y = np.array([one.mean_auroc for one in search.tried])
+    shown = _shown(search)
+    x = np.array([places[getattr(one.setting, option)] for one in shown])
+    y = np.array([_height(search, one) for one in shown])
     axes.plot(x + rng.uniform(-0.28, 0.28, len(x)), y, ".", color=FAINT, alpha=0.45, markersize=2.5, markeredgewidth=0)
-    known = {one.setting: one for one in search.tried}
+    known = {one.setting: one for one in shown}
     paper = search.paper
     assert isinstance(paper.setting, Setting)
     path = [(place, known.get(replace(paper.setting, **{option: choice}))) for choice, place in places.items()]
-    here = [(place, one.mean_auroc) for place, one in path if one is not None]
+    here = [(place, _height(search, one)) for place, one in path if one is not None]
     axes.plot(*zip(*here), color=INK, linewidth=1.0, marker="o", markersize=2.5)
-    for chosen, look in ((paper, _PAPER), (search.by_auroc, _BEST), (search.by_likelihood, _LIKELY)):
-        axes.scatter([places[getattr(chosen.setting, option)]], [chosen.mean_auroc], **look)
+    marked = [(paper, _PAPER), (search.by_likelihood, _LIKELY)]
+    for chosen, look in [*marked, (search.by_auroc, _BEST)] if search.has_ood else marked:
+        axes.scatter([places[getattr(chosen.setting, option)]], [_height(search, chosen)], **look)
     axes.set_xticks(range(len(choices)), [_word(option, choice) for choice in choices], rotation=55, ha="right")
     axes.tick_params(axis="x", labelsize=6, pad=1)
     axes.set_xlim(-0.5, len(choices) - 0.5)
+
+
+def _shown(search: Search) -> list[Tried]:
+    """What is drawn: everything, or without OOD sets the settings whose likelihoods compare."""
+    return list(search.tried) if search.has_ood else search.comparable("after", search.features)
+
+
+def _height(search: Search, one: Tried) -> float:
+    if search.has_ood:
+        return one.mean_auroc
+    assert one.held_out is not None
+    return one.held_out
 
 
 def _choices(search: Search, option: str) -> list[Any]:
     """Every choice of an option that was tried, in the paper's order."""
     order: dict[str, Any] = {"fit": FITS, "ridge": RIDGES, "layer": LAYERS, "covariance": COVARIANCES}
     order |= {"transform": TRANSFORMS, "components": COMPONENTS}
-    tried = {getattr(one.setting, option) for one in search.tried}
+    tried = {getattr(one.setting, option) for one in _shown(search)}
     return [choice for choice in order.get(option, sorted(tried)) if choice in tried]
 
 
@@ -131,12 +149,13 @@ def _word(option: str, choice: Any) -> str:
 
 def _kernels(axes: "Axes", search: Search) -> None:
     names = {("before", "none"): "before", ("after", "none"): "z", ("after", "log"): "log z"}
-    present = [key for key in names if any(_kind(one) == key for one in search.kernels)]
+    drawn = [one for one in search.kernels if search.has_ood or (one.held_out is not None and _kind(one)[0] == "after")]
+    present = [key for key in names if any(_kind(one) == key for one in drawn)]
     best = search.kernel
     for place, key in enumerate(present):
-        own = [one.mean_auroc for one in search.kernels if _kind(one) == key]
+        own = [_height(search, one) for one in drawn if _kind(one) == key]
         axes.plot([place] * len(own), own, ".", color=FAINT, markersize=5, markeredgewidth=0)
-    axes.scatter([present.index(_kind(best))], [best.mean_auroc], **_BEST | {"s": 40, "color": FAINT})
+    axes.scatter([present.index(_kind(best))], [_height(search, best)], **_BEST | {"s": 40, "color": FAINT})
     axes.set_xticks(range(len(present)), [names[key] for key in present], rotation=55, ha="right")
     axes.tick_params(axis="x", labelsize=6, pad=1)
     axes.set_xlim(-0.5, len(present) - 0.5)
@@ -148,11 +167,7 @@ def _kind(one: Tried) -> tuple[str, str]:
 
 def _scatter(axes: "Axes", search: Search) -> None:
     best = search.by_likelihood
-    own = [
-        one
-        for one in search.tried
-        if one.held_out is not None and (one.setting.layer, _neurons(one)) == ("after", search.features)
-    ]
+    own = search.comparable("after", search.features)
     for one in own:
         assert isinstance(one.setting, Setting)
         colour, marker = _LOOKS[one.setting.covariance]
@@ -176,10 +191,6 @@ def _below(one: Tried, best: Tried) -> float:
     assert one.held_out is not None
     assert best.held_out is not None
     return best.held_out - one.held_out
-
-
-def _neurons(one: Tried) -> int:
-    return one.setting.neurons if isinstance(one.setting, Setting) else 0
 
 
 def _handles(axes: "Axes") -> list[Any]:

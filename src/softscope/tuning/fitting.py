@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mixture.gaussian import first_statistics, fit_from
+from ..mixture.full import FullComponents
+from ..mixture.gaussian import GaussianMixture, first_statistics, fit_from
 from ..mixture.kernel import Kernels, held_out_bandwidth
 from ..mixture.starts import start
 from ..provenance import Stopwatch
@@ -47,22 +48,24 @@ class Tried:
         return float(np.mean(list(self.auroc.values())))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, the setting's among the others."""
+        """Plain values, the setting's among the others; `kept` is how many components were left."""
         found = asdict(self)
-        return {**found.pop("setting"), **found}
+        setting, kept = found.pop("setting"), found.pop("components")
+        return {**setting, **found, "kept": kept}
 
 
 @dataclass(frozen=True)
 class Bench:
     """What a group of settings is tried on; small and picklable where the features lie in files.
 
-    EM stops after `iterations` at the latest. With `run` each setting is a step of it, so that a search continues
-    where it stopped; `inputs` are what determines the features.
+    EM stops after `iterations` at the latest; at most `judged` rows of a set judge a fit (None: all). With `run` each
+    setting is a step of it, so that a search continues where it stopped; `inputs` are what determines the features.
     """
 
     features: Features
     seed: int = 0
     iterations: int = 20
+    judged: int | None = None
     run: Run | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -75,8 +78,8 @@ class Bench:
         def write(draft: Draft) -> None:
             draft.json(produce())
 
-        known = {"seed": self.seed, "iterations": self.iterations, "version": VERSION, "setting": asdict(setting)}
-        step = self.run.step("tune", write, inputs={**self.inputs, **known})
+        known = {"seed": self.seed, "iterations": self.iterations, "judged": self.judged, "version": VERSION}
+        step = self.run.step("tune", write, inputs={**self.inputs, **known, "setting": asdict(setting)})
         return Tried(setting, **step.json(), seconds=float(step.provenance.get("seconds", 0.0)))
 
 
@@ -100,7 +103,7 @@ class _Mixtures:
     def judge(self, setting: Setting) -> dict[str, Any]:
         """Fit the setting's mixture and judge it."""
         if self._space is None:
-            self._space = Space(self._bench.features, *self._like.space, self._bench.seed)
+            self._space = Space(self._bench.features, *self._like.space, self._bench.seed, self._bench.judged)
         space = self._space
         closed = setting.fit == "classes" or setting.components == "1"
         mixture = fit_from(
@@ -108,8 +111,9 @@ class _Mixtures:
             self._statistics(space, setting),
             ridge=setting.ridge,
             iterations=0 if closed else self._bench.iterations,
+            described=setting.covariance != "full",
         )
-        remedies = [line.remedy for line in mixture.conditioning if line.remedy and line.remedy != "dropped"]
+        remedies = _remedies(mixture)
         return {
             **space.judge(mixture.log_density),
             "iterations": len(mixture.history),
@@ -135,6 +139,13 @@ class _Mixtures:
         return self._start
 
 
+def _remedies(mixture: GaussianMixture) -> list[str]:
+    """What was done to each covariance that its ridge did not make invertible."""
+    if isinstance(mixture.components, FullComponents):
+        return [factor.remedy for factor in mixture.components.factors if factor.remedy]
+    return [line.remedy for line in mixture.conditioning if line.remedy and line.remedy != "dropped"]
+
+
 class _Kernels:
     """Kernel densities of one space: one held-out bandwidth serves its multiples."""
 
@@ -146,7 +157,7 @@ class _Kernels:
         """A density with the setting's bandwidth, judged."""
         if self._made is None:
             features, seed = self._bench.features, self._bench.seed
-            space = Space(features, self._like.layer, self._like.transform, features.width, seed)
+            space = Space(features, self._like.layer, self._like.transform, features.width, seed, self._bench.judged)
             rows = space.fit.array()
             if len(rows) > KERNEL_ROWS:
                 rows = rows[np.sort(np.random.default_rng(seed).choice(len(rows), KERNEL_ROWS, replace=False))]

@@ -66,16 +66,20 @@ class Search:
         if self.has_ood:
             return max(self.kernels, key=lambda one: one.mean_auroc)
         own = [one for one in self.kernels if one.setting.layer == "after" and one.held_out is not None]
-        return max(own, key=lambda one: one.held_out or 0.0)
+        return max(own, key=lambda one: -np.inf if one.held_out is None else one.held_out)
 
     def of(self, setting: Setting) -> Tried:
         """How `setting` did."""
         return next(one for one in self.tried if one.setting == setting)
 
+    def comparable(self, layer: Layer, neurons: int) -> list[Tried]:
+        """Settings on one layer and number of neurons that have a likelihood: only there do likelihoods compare."""
+        return [one for one in self.tried if _is_in(one, layer, neurons) and one.held_out is not None]
+
     def most_likely(self, layer: Layer, neurons: int) -> Tried:
-        """The most likely held-out rows of one layer and number of neurons: only there do likelihoods compare."""
-        own = [one for one in self.tried if _is_in(one, layer, neurons) and one.held_out is not None]
-        return max(own, key=lambda one: one.held_out if one.held_out is not None else -np.inf)
+        """The most likely held-out rows of one layer and number of neurons."""
+        own = self.comparable(layer, neurons)
+        return max(own, key=lambda one: -np.inf if one.held_out is None else one.held_out)
 
 
 def tune(
@@ -84,13 +88,15 @@ def tune(
     settings: int = SETTINGS,
     seed: int = 0,
     iterations: int = ITERATIONS,
+    judged: int | None = None,
     run: Run | None = None,
     inputs: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
 ) -> Search:
     """Try `settings` draws of the first four options, each with the whole grid of the others, and kernel densities.
 
-    EM stops after `iterations` at the latest. With `run` every setting is kept as a step of it, and a search that was
+    EM stops after `iterations` at the latest; at most `judged` rows of the test set and of each OOD set are scored
+    (None: all). With `run` every setting is kept as a step of it, and a search that was
     interrupted continues; `inputs` then say what determines the features.
     """
     features.check()
@@ -103,7 +109,7 @@ def tune(
         for one in grid(draw)
         if one.count(features.classes) <= fitted
     ]
-    bench = Bench(features, seed, iterations, run, dict(inputs or {}))
+    bench = Bench(features, seed, iterations, judged, run, dict(inputs or {}))
     groups = [*_groups(wanted), *_groups(kernel_settings(features.layers))]
     # The longest first, so that no worker is left alone with one at the end.
     groups.sort(key=_work, reverse=True)

@@ -84,9 +84,20 @@ def split_rows(rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 class Space:
-    """Training rows to fit on (`fit`, with labels), and the rows that judge a fit, all transformed once."""
+    """Training rows to fit on (`fit`, with labels), and the rows that judge a fit, all transformed once.
 
-    def __init__(self, features: Features, layer: Layer, transform: Transform, neurons: int, seed: int) -> None:
+    At most `judged` rows of the test set and of each OOD set are taken, evenly spread.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        layer: Layer,
+        transform: Transform,
+        neurons: int,
+        seed: int,
+        judged: int | None = None,
+    ) -> None:
         sets = features.layer(layer)
         columns = None if neurons == features.width else drawn_columns(features.width, neurons, seed)
         chosen, held_out = split_rows(len(sets.train), seed)
@@ -102,8 +113,8 @@ class Space:
 
         self.fit = FeatureSet(rows(sets.train.rows(chosen)), labels[chosen], name=sets.train.name)
         self.held_out = rows(sets.train.rows(held_out))
-        self.test = rows(sets.test.array())
-        self.ood = {name: rows(z.array()) for name, z in sets.ood.items()}
+        self.test = rows(spread_rows(sets.test, judged))
+        self.ood = {name: rows(spread_rows(z, judged)) for name, z in sets.ood.items()}
 
     def judge(self, log_density: Callable[[NDArray], Floats]) -> dict[str, object]:
         """Mean log density of held-out and test rows, and the AUROC (%) of minus the log density on each OOD set.
@@ -135,3 +146,10 @@ class Space:
     @cached_property
     def _pairs(self) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
         return {name: balanced(len(self.test), len(rows)) for name, rows in self.ood.items()}
+
+
+def spread_rows(given: FeatureSet, most: int | None) -> NDArray:
+    """All rows, or `most` of them evenly spread where there are more."""
+    if most is None or len(given) <= most:
+        return given.array()
+    return given.rows(np.linspace(0, len(given) - 1, most).round().astype(np.int64))

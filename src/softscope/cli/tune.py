@@ -1,0 +1,77 @@
+"""`softscope tune`: which density fits one's own features best (X8)."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .diagnose import _named
+
+if TYPE_CHECKING:
+    from ..tuning.report import Report
+
+
+def tune(
+    head: Annotated[str, typer.Option(help="Last layer: safetensors with weight and bias.", metavar="FILE")],
+    train: Annotated[str, typer.Option(help="Training features, with labels.", metavar="FILE")],
+    test: Annotated[str, typer.Option(help="Test features.", metavar="FILE")],
+    out: Annotated[str, typer.Option("-o", "--out", help="Folder for tune.json and pictures.")],
+    ood: Annotated[
+        list[str] | None,
+        typer.Option(help="Unfamiliar features (repeatable); without any, likelihood decides.", metavar="NAME=FILE"),
+    ] = None,
+    before: Annotated[
+        list[str] | None,
+        typer.Option(help="The same before the non-linearity: train=, test=, each --ood.", metavar="NAME=FILE"),
+    ] = None,
+    settings: Annotated[int, typer.Option(help="Draws of fit, neurons, ridge and layer (at most 48 at H = 512).")] = 12,
+    seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
+    store: Annotated[Path | None, typer.Option(help="Run store; else $SOFTSCOPE_RUNS or ./softscope-runs.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Search the options of the density: covariance, components, ridge, neurons, z or log z, EM or one a class.
+
+    Settings are chosen by held-out likelihood and, with --ood, by AUROC. Interrupted, it continues where it stopped.
+    """
+    from ..engine import Engine
+    from ..files import writable_folder
+    from ..runs import Store
+    from ..tuning.report import open_features, search_in_store
+
+    folder = Path(out)
+    writable_folder(folder)
+    features = open_features(
+        head, {"train": train, "test": test}, _named("--ood", ood or []), _named("--before", before or [])
+    )
+    found = search_in_store(features, Store(store), Engine(progress=not quiet), settings=settings, seed=seed)
+    pictures = _write(found, folder)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=1, allow_nan=False))
+        return
+    _show(found)
+    typer.echo("\n".join(str(folder / name) for name in ("tune.json", *pictures)))
+
+
+def _write(found: "Report", folder: Path) -> list[str]:
+    from ..files import write_bytes, write_json
+    from ..plots.style import to_png
+    from ..plots.tuning import against_likelihood, against_options
+
+    figures = {"tune.png": against_options({"": found.search})}
+    if found.search.has_ood:
+        figures["tune-likelihood.png"] = against_likelihood({"": found.search})
+    for name, figure in figures.items():
+        write_bytes(folder / name, to_png(figure))
+    write_json(folder / "tune.json", found.to_dict())
+    return list(figures)
+
+
+def _show(found: "Report") -> None:
+    from rich.console import Console
+
+    console = Console()
+    console.print(found.table())
+    for line in found.advice():
+        console.print(f"- {line}", markup=False, highlight=False)
