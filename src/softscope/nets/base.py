@@ -67,7 +67,7 @@ class Net(nn.Module):
 
     def forward_features(self, x: torch.Tensor) -> torch.Tensor:
         """z [N, H], the features that feed the last layer, after the non-linearity."""
-        z: torch.Tensor = self.body(self._prepare(x))
+        z: torch.Tensor = self.body(self.prepare(x))
         return z
 
     def forward_head(self, z: torch.Tensor, pre_logits: bool = False) -> torch.Tensor:
@@ -101,7 +101,8 @@ class Net(nn.Module):
                 layer.bias.copy_(torch.from_numpy(vector.astype(np.float32)))
         self.classifier = layer.to(self.classifier.weight.device).requires_grad_(trainable)
 
-    def _prepare(self, x: torch.Tensor) -> torch.Tensor:
+    def prepare(self, x: torch.Tensor) -> torch.Tensor:
+        """A batch as the body takes it: checked, normalised, channels before height and width."""
         if x.ndim == len(self.input_shape) and self.input_shape[-1] == 1:
             x = x.unsqueeze(-1)
         expected = self.input_shape
