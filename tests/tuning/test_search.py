@@ -171,6 +171,21 @@ def test_ridges_and_fits_of_one_space_and_start_share_a_group(search):
     assert ridges == {1e-1, 1e-3, 1e-5, 1e-7}
 
 
+def test_draws_but_the_first_may_try_fewer_numbers_of_components(features):
+    found = tune(features, settings=3, iterations=2, elsewhere=("K",))
+    first = [one.setting for one in found.tried][:24]
+    assert {one.components for one in first} == {"1", "K", "10", "100"}
+    assert {one.setting.components for one in found.tried[24:]} == {"K"}
+
+
+def test_rows_that_judge_are_spread_over_the_set(features):
+    space = Space(features, "after", "none", WIDTH, 0, judged=50)
+    assert len(space.test) == len(space.ood["far"]) == 50
+    whole = features.after.test.array()
+    np.testing.assert_array_equal(space.test[[0, -1]], whole[[0, -1]])
+    assert len(Space(features, "after", "none", WIDTH, 0, judged=500).test) == len(whole)
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [

@@ -18,7 +18,7 @@ from .options import KernelSetting, Setting
 from .spaces import Features, Space
 
 VERSION = 1  # of what a step holds: raised when it changes, so that stores compute it again
-KERNEL_ROWS = 20_000
+KERNEL_ROWS = 10_000
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..engine import Engine
 from ..errors import SoftscopeError
 from ..runs import Run
 from .fitting import Bench, Tried, try_group
-from .options import KernelSetting, Layer, Setting, draws, grid, kernel_settings, paper_setting
+from .options import COMPONENTS, Components, KernelSetting, Layer, Setting, draws, grid, kernel_settings, paper_setting
 from .spaces import Features, split_rows
 
 SETTINGS, ITERATIONS = 12, 20
@@ -89,6 +89,7 @@ def tune(
     seed: int = 0,
     iterations: int = ITERATIONS,
     judged: int | None = None,
+    elsewhere: Sequence[Components] = COMPONENTS,
     run: Run | None = None,
     inputs: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
@@ -96,8 +97,8 @@ def tune(
     """Try `settings` draws of the first four options, each with the whole grid of the others, and kernel densities.
 
     EM stops after `iterations` at the latest; at most `judged` rows of the test set and of each OOD set are scored
-    (None: all). With `run` every setting is kept as a step of it, and a search that was
-    interrupted continues; `inputs` then say what determines the features.
+    (None: all); draws other than the first try the numbers of components `elsewhere` alone. With `run` every setting is
+    kept as a step of it, and a search that was interrupted continues; `inputs` then say what determines the features.
     """
     features.check()
     if iterations < 1:
@@ -105,9 +106,9 @@ def tune(
     fitted, held_out = (len(rows) for rows in split_rows(len(features.after.train), seed))
     wanted = [
         one
-        for draw in draws(features.width, settings, seed, layers=features.layers)
+        for number, draw in enumerate(draws(features.width, settings, seed, layers=features.layers))
         for one in grid(draw)
-        if one.count(features.classes) <= fitted
+        if one.count(features.classes) <= fitted and (number == 0 or one.components in elsewhere)
     ]
     bench = Bench(features, seed, iterations, judged, run, dict(inputs or {}))
     groups = [*_groups(wanted), *_groups(kernel_settings(features.layers))]
