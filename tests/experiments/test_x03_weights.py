@@ -1,6 +1,7 @@
 """X3: what is measured of a head, on heads where the answer is known, and the experiment at its smallest scale."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ from softscope.engine import Engine
 from softscope.experiments.networks import NetworkPlan
 from softscope.experiments.x03_weights import SCALES, Column, cosine_deviation, run
 from softscope.geometry import optimal_structure
+from softscope.geometry.claims.trained import check_skewness
 from softscope.head import Head
+from softscope.nets import build
+from softscope.nets.pretrained import Pretrained, Weights
 from softscope.runs import Store
 
 
@@ -74,3 +78,28 @@ def test_every_column_is_measured_and_drawn(tmp_path_factory: pytest.TempPathFac
 
     assert skewed["skewness"] == pytest.approx(skew(cosines))
     assert len(result.figures["weights"].axes) == 3 * len(settings.columns)
+
+
+def test_a_published_head_is_a_column_and_evidence_of_shared_features(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = build("lenet", classes=120, features=130)
+    found = Pretrained("efficientnet_lite0", net, 28, None, Weights("nowhere", "none", 0, ""))
+    monkeypatch.setattr("softscope.nets.pretrained.pretrained", lambda name: found)
+    settings = replace(SCALES["smoke"], columns=SCALES["smoke"].columns[:1], published=("efficientnet_lite0",))
+    result = run(settings, Store(tmp_path), Engine(workers=1))
+    assert [row["classes"] for row in result.tables["T25"]] == [120]
+    assert "EfficientNet-Lite0, ImageNet" in result.tables["T25"][0]["network"]
+    assert len(result.tables["T25"][0]["similar"]) == 3
+    assert any(row.label.startswith("K=120, H=130 (Lite0)") for row in result.rows)
+    assert check_skewness(rows=result.tables["T25"]).numbers["heads"] == 1
+
+
+def test_a_published_head_that_is_not_here_is_left_out_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("softscope.nets.pretrained.wheels.find_spec", lambda name: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    settings = replace(SCALES["smoke"], columns=SCALES["smoke"].columns[:1], published=("efficientnet_lite0",))
+    result = run(settings, Store(tmp_path), Engine(workers=1))
+    assert any("efficientnet_lite0 on ImageNet is left out" in note for note in result.notes)

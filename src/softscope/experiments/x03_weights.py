@@ -1,7 +1,7 @@
 """X3 (fig_weight_analysis): the last layers of trained networks come close to the optimal structure.
 
 A column is a network trained in `runs` runs. ResNet18 on CIFAR is that of X9 at the same scale: the run store hands
-over what X9 has trained.
+over what X9 has trained. The column of ImageNet is a published head, where its weights are at hand.
 """
 
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..engine import Engine
+from ..errors import SoftscopeError
 from ..geometry import structure_report
 from ..geometry.structures import StructureReport
 from ..head import Head
@@ -67,9 +68,10 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightSettings(Settings):
-    """`untrained` heads are drawn to compare with each column."""
+    """`untrained` heads are drawn to compare with each column; `published` names pre-trained networks."""
 
     columns: tuple[Column, ...] = ()
+    published: tuple[str, ...] = ()
     untrained: int = 100
 
 
@@ -109,10 +111,12 @@ def _small(classes: int, features: int) -> Column:
     return Column(f"Small, digits 0-{classes - 1}\nK={classes}, H={features}", plan)
 
 
+_LITE = ("efficientnet_lite0", "efficientnet_lite1")
+
 SCALES = {
     "smoke": WeightSettings(columns=(_small(2, 4), _small(5, 16)), untrained=20),
-    "laptop": WeightSettings(columns=(*_columns(train=6000), *_residual("laptop")), runs=2),
-    "paper": WeightSettings(columns=(*_columns(), *_residual("paper")), runs=2),
+    "laptop": WeightSettings(columns=(*_columns(train=6000), *_residual("laptop")), published=_LITE, runs=2),
+    "paper": WeightSettings(columns=(*_columns(), *_residual("paper")), published=("efficientnet_b0",), runs=2),
 }
 
 
@@ -127,16 +131,58 @@ def run(settings: WeightSettings, store: Store, engine: Engine) -> Result:
         group = HeadGroup(column.title, heads_now, column.untrained(heads_now[0].n_classes, settings.untrained))
         groups.append(group)
         rows += _rows(group)
-        heads += [_head_row(column, n.head, n.numbers["accuracy"], n.plan.training.seed) for n in own]
+        heads += [_head_row(column.title, n.head, n.numbers["accuracy"], n.plan.training.seed) for n in own]
+    published, remarks = _published(settings.published)
+    groups += published
+    rows += [row for group in published for row in _rows(group)]
+    heads += [_head_row(group.title, group.trained[0], None, 0) for group in published]
     return Result(
         rows=rows,
         figures={"weights": weight_histograms(groups)},
         captions={"weights": _CAPTION.format(runs=settings.runs, draws=settings.untrained)},
         tables={"heads": heads, "T25": [_skewness_row(row) for row in heads if row["classes"] > 2]},
-        notes=_NOTES,
+        notes=[*_NOTES, *remarks],
         subsets=subsets(networks),
         seconds=sum(network.seconds for network in networks),
     )
+
+
+_FEW = 2  # untrained layers of 1.3 million weights each
+
+
+def _published(names: tuple[str, ...]) -> tuple[list[HeadGroup], list[str]]:
+    """A column for each published network whose weights are at hand, and a remark on each that has none, or on all."""
+    groups, remarks = [], []
+    for name in names:
+        try:
+            groups.append(_imagenet(name))
+        except SoftscopeError as error:
+            remarks.append(f"{name} on ImageNet is left out: {error}")
+    if groups:
+        remarks.append(
+            "ImageNet's heads are the published ones of EfficientNet-Lite (the paper's: EfficientNetB0), beside "
+            f"{_FEW} layers as torch starts them; how theirs started isn't known. Cosines of 1000 classes spread "
+            "little, so their rms is small before training too."
+        )
+    return groups, remarks
+
+
+def _imagenet(name: str) -> HeadGroup:
+    from .._torch import nn, torch
+    from ..nets.pretrained import pretrained
+
+    found = pretrained(name)
+    layer = found.net.classifier
+    shape = f"K={layer.out_features}, H={layer.in_features}"
+    head = Head(layer.weight.detach().numpy(), layer.bias.detach().numpy(), found.classes, name=name)
+    untrained = []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for _ in range(_FEW):
+            start = nn.Linear(layer.in_features, layer.out_features)
+            untrained.append(Head(start.weight.detach().numpy(), start.bias.detach().numpy(), name="untrained"))
+    title = name.replace("efficientnet_", "EfficientNet-").replace("lite", "Lite").replace("-b", "B")
+    return HeadGroup(f"{title}, ImageNet\npublished weights\n{shape} ({title[12:].lstrip('-')})", [head], untrained)
 
 
 _CAPTION = (
@@ -198,19 +244,19 @@ def _rows(group: HeadGroup) -> list[Row]:
     ]
 
 
-def _head_row(column: Column, head: Head, accuracy: float, seed: int) -> dict[str, Any]:
+def _head_row(title: str, head: Head, accuracy: float | None, seed: int) -> dict[str, Any]:
     report = structure_report(head)
     pairs = pair_cosines(head)
     first, second = np.triu_indices(head.n_classes, 1)
     nearest = np.argsort(pairs)[::-1][:3]
     return {
-        "network": column.title.replace("\n", ", "),
+        "network": title.replace("\n", ", "),
         "seed": seed,
         "accuracy": accuracy,
         "classes": head.n_classes,
         "features": head.n_features,
-        "norms": head.weight_norms,
-        "biases": head.bias,
+        "norms": head.weight_norms if head.n_classes <= 100 else None,
+        "biases": head.bias if head.n_classes <= 100 else None,
         "cosines": pairs if len(pairs) <= 45 else None,
         "skewness": report.cosines.skewness,
         "distance": report.distance,
