@@ -26,6 +26,7 @@ _TITLES = {
 _LABEL = {True: "mean AUROC, %", False: "held-out\nlog-likelihood"}
 _WORDS = {"classes": "class", "em": "EM", "none": "z", "log": "log z", "diagonal": "diag", "spherical": "iso"}
 _LOOKS = {"full": (CLASS_COLOURS[0], "o"), "diagonal": (CLASS_COLOURS[4], "s"), "spherical": (CLASS_COLOURS[1], "^")}
+_BEST_LABEL = "best by AUROC"
 _BEST: dict[str, Any] = {"marker": "*", "s": 75, "color": OOD, "edgecolor": "white", "linewidth": 0.5, "zorder": 5}
 _LIKELY: dict[str, Any] = {
     "marker": "P",
@@ -37,8 +38,8 @@ _LIKELY: dict[str, Any] = {
 }
 _PAPER: dict[str, Any] = {
     "marker": "D",
-    "s": 26,
-    "facecolor": "white",
+    "s": 30,
+    "facecolor": "none",
     "edgecolor": INK,
     "linewidth": 1.0,
     "zorder": 6,
@@ -68,7 +69,7 @@ def against_options(searches: Mapping[str, Search], softmax: Mapping[str, float]
                     axes.axhline(softmax[name], color=CLASS_COLOURS[2], linestyle=":", linewidth=1.0)
         for axes, title in zip(grid[0], [*_TITLES.values(), "E8"]):
             axes.set_title(title)
-        _legend(figure, softmax=bool(softmax))
+        _legend(figure, softmax=bool(softmax), ood=all(search.has_ood for search in searches.values()))
     return figure
 
 
@@ -198,15 +199,15 @@ def _handles(axes: "Axes") -> list[Any]:
         axes.scatter([], [], label=label, **look)
         for label, look in (
             ("the paper's setting", _PAPER),
-            ("best by AUROC", _BEST),
+            (_BEST_LABEL, _BEST),
             ("most likely held-out rows", _LIKELY),
         )
     ]
 
 
-def _legend(figure: "Figure", *, softmax: bool) -> None:
+def _legend(figure: "Figure", *, softmax: bool, ood: bool) -> None:
     axes = figure.axes[0]
-    handles = _handles(axes)
+    handles = [handle for handle in _handles(axes) if ood or handle.get_label() != _BEST_LABEL]
     handles += axes.plot([], [], color=INK, linewidth=1.0, marker="o", markersize=2.5, label="nothing else changed")
     handles += axes.plot([], [], ".", color=FAINT, label="every setting tried")
     if softmax:
