@@ -58,7 +58,8 @@ def test_all_scales_have_the_four_kinds_and_confront_each_topic_with_all_others(
 def test_the_shrunk_density_is_ledoit_and_wolfs_covariance_up_to_its_scale(head: Head, train: FeatureSet) -> None:
     from sklearn.covariance import ledoit_wolf
 
-    positive = FeatureSet(np.exp(train.array() / 4), train.labels, name="train")
+    scales = np.geomspace(0.01, 0.4, 12, dtype=np.float32)  # where all directions vary alike, the rule shrinks to 1
+    positive = FeatureSet(np.exp(train.array() * scales), train.labels, name="train")
     density = shrunk_density(positive)
     rows = np.log(positive.array().astype(np.float64) + 1e-3)
     for label in range(4):
@@ -66,6 +67,7 @@ def test_the_shrunk_density_is_ledoit_and_wolfs_covariance_up_to_its_scale(head:
     expected, share = ledoit_wolf(rows, assume_centered=True)
     found = (rows.T @ rows / len(rows) + density.ridge * np.eye(12)) * (1 - share)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-8)
+    assert 0 < share < 0.9
     density.fit(head, positive)
     assert np.isfinite(density.uncertainty(positive)).all()
 

@@ -63,6 +63,12 @@ REGISTER = (
         "five data sets, each against the other four",
         "x09_benchmark",
     ),
+    Entry(
+        "X10",
+        ("table_AUROC_bench", "table_transferdatasets"),
+        "pre-trained networks: does pre-training remove feature overlap?",
+        "x10_pretrained",
+    ),
     Entry("X11", ("table_reported_results",), "what the literature reports, beside our networks", "x11_literature"),
 )
 
