@@ -24,7 +24,7 @@ def auroc_grids(names: Sequence[str], grids: Mapping[str, Floats]) -> "Figure":
     """
     lines = -(-len(grids) // _COLUMNS)
     with style():
-        figure = new_figure(PAGE, 0.4 + 2.3 * lines)
+        figure = new_figure(PAGE, 0.5 + 2.7 * lines)
         cells = figure.subplots(lines, _COLUMNS, squeeze=False)
         places = cells.ravel()
         for axes, (title, values) in zip(places, grids.items()):
