@@ -182,7 +182,8 @@ def _pair(judged: Judged, ood: str) -> dict[str, Any]:
 
 def _claim(judged: Judged, ood: str, claim: str) -> dict[str, Any]:
     known = {"network": f"{network_name(judged)}, seed {judged.seed}", "ood": ood}
-    return {**known, **judged.numbers["claims"][ood][claim]}
+    found = {**known, **judged.numbers["claims"][ood][claim]}
+    return found | {"lost": judged.diagnosis.causes[ood].rounding.value} if claim == "T24" else found
 
 
 def _alike(runs: Sequence[Judged], ood: str) -> dict[str, Any]:

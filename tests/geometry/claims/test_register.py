@@ -108,6 +108,17 @@ def test_saturation_and_skewness_are_decided_by_their_rows(tmp_path):
     assert found.numbers["heads"] == 1
 
 
+def test_equal_scores_that_cost_no_auroc_are_minor(tmp_path):
+    row = {"network": "ResNet18 on mnist", "equal_share": 0.27}
+    for known, verdict in (
+        ({"lost": 0.0}, "holds under conditions"),
+        ({"lost": 0.02}, "contradicted"),
+        ({}, "contradicted"),
+    ):
+        write_result(tmp_path, "X9", "laptop", {"T24": [row | known]})
+        assert check(find("T24"), tmp_path).verdict == verdict
+
+
 def test_the_paper_scale_speaks_before_laptop_and_smoke_is_silent(tmp_path):
     for scale, value in (("smoke", 0.1), ("laptop", 0.2), ("paper", 0.3)):
         write_result(tmp_path, "X9", scale, {"T19": [{"spearman": value}]})
