@@ -24,7 +24,8 @@ def auroc_grids(names: Sequence[str], grids: Mapping[str, Floats]) -> "Figure":
     """
     lines = -(-len(grids) // _COLUMNS)
     with style():
-        figure = new_figure(PAGE, 0.5 + 2.7 * lines)
+        figure = new_figure(PAGE, 0.6 + 2.7 * lines)
+        figure.set_layout_engine("compressed")  # square cells leave room that nothing else would take
         cells = figure.subplots(lines, _COLUMNS, squeeze=False)
         places = cells.ravel()
         for axes, (title, values) in zip(places, grids.items()):
