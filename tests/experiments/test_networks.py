@@ -68,6 +68,14 @@ def test_the_diagnose_command_names_files_that_exist(network: TrainedNetwork) ->
     assert all(Path(file).exists() for file in files)
 
 
+def test_the_diagnose_command_is_relative_where_the_store_is_here(
+    network: TrainedNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(network.made.folder.parent.parent)
+    words = network.diagnose_command("out").split()
+    assert words[3] == str(network.made.folder.relative_to(Path.cwd()) / "head.safetensors")
+
+
 def test_detection_agrees_with_scikit_learn(network: TrainedNetwork) -> None:
     from scipy.special import log_softmax
     from scipy.stats import entropy

@@ -42,6 +42,19 @@ def test_every_committed_picture_on_the_page_exists() -> None:
     assert [file for file in files if not (ROOT / file).exists()] == []
 
 
+def test_tables_that_a_result_wants_shown_stand_under_its_rows(tmp_path: Path) -> None:
+    kept(tmp_path, "X9", "laptop", Row("share", Mean(3.0)))
+    path = tmp_path / "X9" / "laptop.json"
+    written = json.loads(path.read_text())
+    lines = [{"data set": "a|b", "U_max": "96.3 ± 1.1"}, {"data set": "mean"}]
+    path.write_text(
+        json.dumps(written | {"tables": {"benchmark": lines, "hidden": lines}, "shown": {"benchmark": "Words."}})
+    )
+    page = results_page(tmp_path)
+    assert "*benchmark.* Words.\n\n| data set | U_max |\n| --- | --- |\n| a\\|b | 96.3 ± 1.1 |\n| mean |  |" in page
+    assert "hidden" not in page
+
+
 def test_numbers_verdicts_and_pictures_of_the_largest_scale_are_shown(tmp_path: Path) -> None:
     agrees = Row("AUROC | U", Mean(98.0, 0.3, 3), Reported(98.6, 0.4), "%")
     says = Row("share", Mean(3.0), Statement("rises", False), "%")
