@@ -24,6 +24,7 @@ _TITLES = {
     "components": "components",
 }
 _LABEL = {True: "mean AUROC, %", False: "held-out\nlog-likelihood"}
+_FULL, _TICKS = 100.1, (0, 50, 80, 90, 95, 98, 99, 99.5, 99.9)
 _WORDS = {"classes": "class", "em": "EM", "none": "z", "log": "log z", "diagonal": "diag", "spherical": "iso"}
 _LOOKS = {"full": (CLASS_COLOURS[0], "o"), "diagonal": (CLASS_COLOURS[4], "s"), "spherical": (CLASS_COLOURS[1], "^")}
 _BEST_LABEL = "best by AUROC"
@@ -63,8 +64,7 @@ def against_options(searches: Mapping[str, Search], softmax: Mapping[str, float]
             for axes in row:
                 axes.grid(axis="y")
                 axes.set_axisbelow(True)
-                if not search.has_ood:
-                    axes.set_yscale("symlog", linthresh=100.0)
+                _scale(axes, search, softmax[name] if softmax else 0.0)
                 if softmax:
                     axes.axhline(softmax[name], color=CLASS_COLOURS[2], linestyle=":", linewidth=1.0)
         for axes, title in zip(grid[0], [*_TITLES.values(), "E8"]):
@@ -91,13 +91,29 @@ def against_likelihood(searches: Mapping[str, Search]) -> "Figure":
             if number + columns >= len(searches):
                 axes.set_xlabel("nats a row below the most likely")
         handles = [
-            grid.flat[0].scatter([], [], color=colour, marker=marker, s=14, label=name)
+            grid.flat[0].scatter(
+                [], [], color=colour, marker=marker, s=14, label=name.replace("spherical", "isotropic")
+            )
             for name, (colour, marker) in _LOOKS.items()
         ]
         handles += [grid.flat[0].scatter([], [], facecolor="none", edgecolor=FAINT, s=14, label="log z: hollow")]
         handles += _handles(grid.flat[0])
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure
+
+
+def _scale(axes: "Axes", search: Search, more: float = 0.0) -> None:
+    """AUROC by the logarithm of what is missing to 100, so that 99 and 99.9 are told apart; likelihood by powers."""
+    if not search.has_ood:
+        axes.set_yscale("symlog", linthresh=100.0)
+        return
+    axes.set_yscale("function", functions=(lambda y: -np.log10(_FULL - np.minimum(y, 100)), lambda t: _FULL - 10**-t))
+    shown = [one.mean_auroc for one in (*search.tried, *search.kernels)]
+    low, high = min(shown), max(*shown, more)
+    low, high = low - 0.1 * (100 - low), min(high + 0.5 * (100 - high), 99.99)
+    axes.set_ylim(low, high)
+    ticks = [tick for tick in _TICKS if low <= tick <= high]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
 def _strip(axes: "Axes", search: Search, option: str) -> None:
@@ -184,6 +200,7 @@ def _scatter(axes: "Axes", search: Search) -> None:
     # Likelihoods spread over many powers of ten where a ridge is too small; the best is at 0.
     axes.set_xscale("symlog", linthresh=10.0)
     axes.xaxis.set_inverted(True)
+    _scale(axes, search)
     axes.grid(axis="y")
     axes.set_axisbelow(True)
 
