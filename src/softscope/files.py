@@ -70,11 +70,11 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 def write_safetensors(
     path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write numpy arrays and string metadata as one safetensors file, atomically."""
-    from safetensors.numpy import save
+    """Write numpy arrays and string metadata as one safetensors file, atomically: the same contents, the same bytes.
 
-    whole = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
-    write_bytes(path, save(whole, metadata=dict(metadata or {})))
+    (safetensors' own writer puts metadata in another order each time.)
+    """
+    stream_safetensors(path, {name: (array.dtype, array.shape, [array]) for name, array in tensors.items()}, metadata)
 
 
 def stream_safetensors(

@@ -6,6 +6,7 @@ over what X9 has trained. The column of ImageNet is a published head, where its 
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,11 +49,13 @@ class ZeroBiasPlan(NetworkPlan):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the figure: the runs of `plan`, its seed counted on; at most `draws` untrained layers beside them."""
+    """A column of the figure: the runs of `plan`, its seed counted on, at most `runs` of them and at most `draws`
+    untrained layers beside them."""
 
     title: str
     plan: NetworkPlan
     draws: int | None = None
+    runs: int | None = None
 
     def seeded(self, seed: int) -> NetworkPlan:
         """The plan of one run."""
@@ -97,7 +100,8 @@ def _residual(scale: str) -> tuple[Column, ...]:
             name, classes = named[plan.data.name]
             images = "all images" if plan.data.train is None else f"{plan.data.train:,} images"
             how = f"{plan.training.epochs} epochs, {images}"
-            columns.append(Column(f"ResNet18, {name}\n{how}\nK={classes}, H=512", plan, draws=10))
+            title = f"ResNet18, {name}\n{how}\nK={classes}, H=512"
+            columns.append(Column(title, plan, draws=10, runs=BENCHMARK[scale].runs))
     return tuple(columns)
 
 
@@ -122,11 +126,13 @@ SCALES = {
 
 def run(settings: WeightSettings, store: Store, engine: Engine) -> Result:
     """Train every column's networks and measure their last layers."""
-    plans = [column.seeded(one.seed) for column in settings.columns for one in settings.single_runs()]
-    networks = engine.map(partial(trained, store), plans, threads=settings.threads, label="X3")
+    runs = settings.single_runs()
+    seeded = [[column.seeded(one.seed) for one in runs[: column.runs]] for column in settings.columns]
+    networks = engine.map(partial(trained, store), [*chain(*seeded)], threads=settings.threads, label="X3")
+    found = iter(networks)
     groups, rows, heads = [], [], []
-    for number, column in enumerate(settings.columns):
-        own = networks[number * settings.runs : (number + 1) * settings.runs]
+    for column, plans_of in zip(settings.columns, seeded):
+        own = [next(found) for _ in plans_of]
         heads_now = [network.head for network in own]
         group = HeadGroup(column.title, heads_now, column.untrained(heads_now[0].n_classes, settings.untrained))
         groups.append(group)
@@ -186,15 +192,15 @@ def _imagenet(name: str) -> HeadGroup:
 
 
 _CAPTION = (
-    "Last layers of {runs} networks a column (filled; single values as ticks) beside {draws} untrained layers as "
+    "Last layers of {runs} networks a column (ResNet18: as many as X9 has; ImageNet: the published one; filled, single "
+    "values as ticks) beside {draws} untrained layers as "
     "training starts from them (line; 10 for ResNet18). Dashed: the cosine of the optimal structure."
 )
 _NOTES = [
     "The paper states neither optimiser, epochs, batch nor how the weights start; ours: Adam at 1e-3, 2 epochs as for "
     "its other LeNets (smoke: 3), batches of 32 and a last layer that starts as in Keras, with biases of 0. The column "
     "'torch's start' begins with biases uniform in ±1/sqrt(H) instead.",
-    "ResNet18 is the one of X9 at the same scale; its column's title says how long it was trained. The paper's fifth "
-    "column, EfficientNetB0 on ImageNet, is not here.",
+    "ResNet18 is the one of X9 at the same scale; its column's title says how long it was trained.",
     "The paper's text has H = 16 for five classes, its appendix H = 32: both are here.",
     "Adding one vector to all weights changes no softmax, and training hardly moves their mean: 'centred' distances "
     "are those without it.",

@@ -32,7 +32,6 @@ SCALES = {
         test=5_000,
         batch=128,
         precision="bfloat16",
-        runs=2,
     ),
     "paper": FiveSettings(runs=5),
 }
