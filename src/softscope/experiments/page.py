@@ -48,8 +48,8 @@ def _head() -> str:
         'Every experiment of "Understanding Softmax Confidence and Uncertainty" (Pearce, Brintrup, Zhu 2021) that was '
         "run here, at the largest scale that was run: `paper` is the paper's own protocol, `laptop` a smaller one. "
         f"This page is written by `{COMMAND}` from the files in `results/`; each section names the command that "
-        "repeats it. Ours are means ± standard error over runs. Times are wall times of all steps, one after another, on "
-        "a machine that had other work too: upper limits. [reproduce.md](reproduce.md) tells how a verdict "
+        "repeats it. Ours are means ± standard error over runs. Times are wall times of all steps, one after another, "
+        "on a machine that had other work too: upper limits. [reproduce.md](reproduce.md) tells how a verdict "
         "comes about."
     )
 
