@@ -21,6 +21,7 @@ from ..runs import Store
 from ..training import TrainSettings
 from ..tuning import Search, Setting, Tried, tune
 from ..tuning.options import COMPONENTS, Components
+from ..tuning.report import words
 from ..tuning.spaces import spread_rows
 from .base import Mean, Result, Row, Settings, Statement
 from .before_features import before, both_layers
@@ -101,6 +102,7 @@ def run(settings: SearchSettings, store: Store, engine: Engine) -> Result:
         figures=_pictures(searches, softmax),
         captions=_CAPTIONS,
         tables={"chosen": _chosen(searches, softmax), "settings": _settings(searches)},
+        shown={"chosen": "Mean AUROC over the OOD sets of what each rule chose, and of softmax, for each network."},
         notes=_notes(settings, searches),
         subsets=[*subsets(networks), *_judged(settings)],
         seconds=sum(one.seconds for search in searches.values() for one in (*search.tried, *search.kernels)),
@@ -143,7 +145,7 @@ def _seeded(settings: SearchSettings) -> list[NetworkPlan]:
 def _choice_rows(searches: Searches) -> list[Row]:
     """One row an option: the paper's choice less the best other one, everything else as the paper has it."""
     rows = []
-    for option, words in CHOICES.items():
+    for option, choice_words in CHOICES.items():
         others = {name: alternatives(search, option) for name, search in searches.items()}
         shared = [choice for choice in next(iter(others.values())) if all(choice in own for own in others.values())]
         if not shared:
@@ -154,7 +156,7 @@ def _choice_rows(searches: Searches) -> list[Row]:
         }
         best = min(shared, key=lambda choice: float(np.mean(gains[choice])))
         holds = float(np.mean(gains[best])) >= -_TOLERANCE
-        label = f"{words} less {_shown(option, best)}, the best other choice"
+        label = f"{choice_words} less {_shown(option, best)}, the best other choice"
         rows.append(Row(label, Mean.over(gains[best]), Statement("best", holds), "points"))
     return rows
 
@@ -173,36 +175,31 @@ def _outcome_rows(searches: Searches, softmax: Mapping[str, float]) -> list[Row]
     worse = Statement("consistently worse", max(kernels) < 0)
     likely = [search.by_likelihood.mean_auroc - search.by_auroc.mean_auroc for search in own]
     paper = [search.paper.mean_auroc - search.by_auroc.mean_auroc for search in own]
-    rows = [
+    over_softmax = [search.paper.mean_auroc - softmax[name] for name, search in searches.items()]
+    return [
         Row("best kernel density less best mixture", Mean.over(kernels), worse, "points"),
         Row("best kernel density less the paper's setting", Mean.over(beyond), unit="points"),
         Row("the paper's setting less the best by AUROC", Mean.over(paper), unit="points"),
         Row("chosen by held-out likelihood less the best by AUROC", Mean.over(likely), unit="points"),
+        Row("the paper's setting less U_entropy", Mean.over(over_softmax), unit="points"),
     ]
-    for name, search in searches.items():
-        for words, value in (
-            ("U_entropy", softmax[name]),
-            ("U_density, the paper's setting", search.paper.mean_auroc),
-            ("U_density, chosen by held-out likelihood", search.by_likelihood.mean_auroc),
-            ("U_density, chosen by AUROC", search.by_auroc.mean_auroc),
-            ("best kernel density", search.kernel.mean_auroc),
-        ):
-            rows.append(Row(f"{name}: {words}", Mean.over([value]), unit="%"))
-    return rows
 
 
 def _chosen(searches: Searches, softmax: Mapping[str, float]) -> list[dict[str, Any]]:
-    """What each rule chose on each network."""
+    """What each rule chose on each network, and softmax beside it."""
     found = []
     for name, search in searches.items():
+        found.append(
+            {"trained on": name, "score": "U_entropy", "setting": "", "mean AUROC, %": round(softmax[name], 1)}
+        )
         for rule, one in (
-            ("the paper's setting", search.paper),
-            ("held-out likelihood", search.by_likelihood),
-            ("AUROC", search.by_auroc),
-            ("kernel density, AUROC", search.kernel),
+            ("U_density, the paper's setting", search.paper),
+            ("U_density, chosen by held-out likelihood", search.by_likelihood),
+            ("U_density, chosen by AUROC", search.by_auroc),
+            ("kernel density, chosen by AUROC", search.kernel),
         ):
-            found.append({"data": name, "rule": rule, "mean_auroc": one.mean_auroc, **one.to_dict()})
-        found[-4]["entropy"] = softmax[name]
+            area = round(one.mean_auroc, 1)
+            found.append({"trained on": name, "score": rule, "setting": words(one), "mean AUROC, %": area})
     return found
 
 
