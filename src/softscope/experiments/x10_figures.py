@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PANELS = {
     "saturation": "1 saturation", "extrapolation": "2 extrapolation", "overlap": "3 overlap",
-    "overlap_proper": "of 3: overlap proper",
+    "overlap_proper": "of 3: proper",
 }  # fmt: skip
 _SURE = 7  # images of each network
 
@@ -29,7 +29,7 @@ def figures(found: Found) -> "dict[str, Figure | bytes]":
     """By name, the experiment's own picture first."""
     from ..plots.causes import causes_beside
     from ..plots.grids import auroc_grids
-    from ..plots.pretrained import final_layers, surest
+    from ..plots.pretrained import few_colours, final_layers, surest
 
     topics = list(found[TUNED])
     kinds = {"fine-tuned": TUNED, "last layer": LAST, "scratch": SCRATCH}
@@ -42,8 +42,8 @@ def figures(found: Found) -> "dict[str, Figure | bytes]":
     return {
         "causes": causes_beside(PANELS, _cause_lines(found)),
         "grids": auroc_grids(topics, grids),
-        "planes": final_layers(layers),
-        "surest": surest({topic: surest_of(runs[0]) for topic, runs in found[TUNED].items()}),
+        "planes": few_colours(final_layers(layers)),
+        "surest": few_colours(surest({topic: surest_of(runs[0]) for topic, runs in found[TUNED].items()})),
     }
 
 
@@ -51,7 +51,8 @@ def captions(found: Found, how: str) -> dict[str, str]:
     """What each picture shows, and of which networks."""
     return {
         "causes": "Points of AUROC lost to each cause, mean over the OOD sets, by data set (fine-tuned) and by kind of "
-        f"network (mean over the data sets). {how}",
+        "network (mean over the data sets); the last panel is what is left of cause 3 without the density's misfit, "
+        f"100 less the ceiling. {how}",
         "grids": "AUROC of the network that learned a data set (rows) against every other (columns), balanced pairs, "
         f"mean over runs. {how}",
         "planes": "The final layer's first two principal components, first run: test inputs (dots) and all OOD sets "

@@ -8,7 +8,7 @@ from .networks import NetworkPlan
 from .photographs import Photographs, Topic
 from .transfer import ActivationPlan, Source, TransferPlan
 
-LAST, TUNED, GREY, SCRATCH = "last layer", "fine-tuned", "last layer, all in grey", "from scratch"
+LAST, TUNED, GREY, SCRATCH = "last layer", "fine-tuned", "last layer in grey", "from scratch"
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Scratch:
 @dataclass(frozen=True, kw_only=True)
 class TransferSettings(Settings):
     """`topics` are each learned, and each OOD of the others. `source` and `tail` as in `TransferPlan`; the epochs of
-    `tuning` are each topic's own. `controls` runs are made of the networks that the paper doesn't have: `scratch`, and
-    the last layer on images in grey."""
+    `tuning` are each topic's own. `controls` runs are made of the networks that the paper's table doesn't have: the
+    last layer alone, the same on images in grey, and `scratch`."""
 
     topics: tuple[Topic, ...]
     source: Source
@@ -41,7 +41,7 @@ def plans(settings: TransferSettings) -> dict[str, list[NetworkPlan]]:
     few = replace(settings, runs=settings.controls).single_runs()
     return {
         TUNED: [_transfer(own, topic) for own in runs for topic in own.topics],
-        LAST: [_transfer(own, topic).before for own in runs for topic in own.topics],
+        LAST: [_transfer(own, topic).before for own in few for topic in own.topics],
         GREY: [_in_grey(own, topic) for own in few for topic in own.topics],
         SCRATCH: [_scratch(own, topic) for own in few for topic in own.topics],
     }

@@ -7,12 +7,12 @@ import numpy as np
 
 from ..metrics import Interval
 from .transfer import TransferPlan
-from .x09_paper import CAUSES
+from .x09_paper import CAUSES, COLUMNS
 from .x09_rows import mean_line, over_runs
 from .x10_paper import DATA, MEAN, RUNS, TABLE
 from .x10_plans import LAST, TUNED
 from .x10_rows import OURS, Found, Topics
-from .x10_scores import Compared
+from .x10_scores import PAPER, Compared
 
 Table = list[dict[str, Any]]
 _FAMILY = {"efficientnet_lite1": "EfficientNet-Lite1", "efficientnet_b1": "EfficientNetB1"}
@@ -71,7 +71,7 @@ def _shown(line: dict[str, Any]) -> dict[str, str]:
 
 def _kind(kind: str, topics: Topics) -> dict[str, Any]:
     runs = len(next(iter(topics.values())))
-    means = {heading: mean_line(topics, column).show(1) for column, heading in OURS.items()}
+    means = {heading: mean_line(topics, column).show(1) for column, heading in COLUMNS.items()}
     return {"network": f"{kind}, {runs} run{'s' * (runs > 1)}", **means}
 
 
@@ -115,7 +115,7 @@ def _pair(kind: str, topic: str, own: Compared, ood: str) -> dict[str, Any]:
         "seed": own.seed,
         "ood": ood,
         "rows": min(found.test.rows, found.ood[ood].rows),
-        "auroc": {name: round(own.auroc(name, ood), 3) for name in (*found.scores[ood], "paper-density")},
+        "auroc": {name: round(own.auroc(name, ood), 3) for name in (*found.scores[ood], *([PAPER] * (kind == TUNED)))},
         "causes": {part: _ends(getattr(found.causes[ood], part)) for part in (*CAUSES, "misfit", "overlap_proper")},
     }
 

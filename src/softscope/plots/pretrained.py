@@ -1,5 +1,6 @@
 """Pictures of X10: the final layers of several networks seen from above, and the OOD images each is most sure of."""
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from ..estimators.softmax import entropy
 from ..geometry.plane import Plane
 from ..head import Head
-from .style import CONFIDENCE_MAP, OOD, PAGE, TRAIN, new_figure, style
+from .style import CONFIDENCE_MAP, OOD, PAGE, TRAIN, new_figure, style, to_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,14 +48,24 @@ def final_layers(rows: Mapping[str, Mapping[str, Layer]]) -> "Figure":
         figure = new_figure(PAGE, 0.7 + 1.45 * len(rows))
         grid = figure.subplots(len(rows), columns, squeeze=False)
         for places, (kind, layers) in zip(grid, rows.items()):
-            for axes, (title, layer) in zip(places, layers.items()):
+            for axes, layer in zip(places, layers.values()):
                 _plane(axes, layer)
-                if places is grid[0]:
-                    axes.set_title(title)
             places[0].set_ylabel(kind)
+        for axes, title in zip(grid[0], next(iter(rows.values()))):
+            axes.set_title(title)
         handles, names = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=2, markerscale=2)
     return figure
+
+
+def few_colours(figure: "Figure") -> bytes:
+    """The figure as PNG with a palette of 256 colours: photographs take a third of the space, and look the same."""
+    from PIL import Image
+
+    stream = io.BytesIO()
+    with Image.open(io.BytesIO(to_png(figure))) as picture:
+        picture.convert("RGB").quantize(256).save(stream, "png", optimize=True)
+    return stream.getvalue()
 
 
 def _plane(axes: "Axes", layer: Layer) -> None:
