@@ -25,6 +25,7 @@ _TITLES = {
 }
 _LABEL = {True: "mean AUROC, %", False: "held-out\nlog-likelihood"}
 _FULL, _TICKS = 100.1, (0, 50, 80, 90, 95, 98, 99, 99.5, 99.9)
+_LOW_TICKS = (0, 30, 50, 60, 70, 80, 85, 90)
 _WORDS = {"classes": "class", "em": "EM", "none": "z", "log": "log z", "diagonal": "diag", "spherical": "iso"}
 _LOOKS = {"full": (CLASS_COLOURS[0], "o"), "diagonal": (CLASS_COLOURS[4], "s"), "spherical": (CLASS_COLOURS[1], "^")}
 _BEST_LABEL = "best by AUROC"
@@ -112,7 +113,7 @@ def _scale(axes: "Axes", search: Search, more: float = 0.0) -> None:
     low, high = min(shown), max(*shown, more)
     low, high = low - 0.1 * (100 - low), min(high + 0.5 * (100 - high), 99.99)
     axes.set_ylim(low, high)
-    ticks = [tick for tick in _TICKS if low <= tick <= high]
+    ticks = [tick for tick in (_TICKS if high > 95 else _LOW_TICKS) if low <= tick <= high]
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
