@@ -259,7 +259,8 @@ def _notes(settings: SearchSettings, searches: Searches) -> list[str]:
         f"{tried} mixtures on {len(searches)} networks.",
         "'Best' holds where no other choice is more than 0.1 point of mean AUROC better on average over the data "
         "sets, everything else as in the paper's setting; ± is the standard error over data sets, and a verdict within "
-        "two of them tells which way the mean goes, not more. 'Consistently worse' holds where the best kernel density is below the best mixture on every data set.",
+        "two of them tells which way the mean goes, not more. 'Consistently worse' holds where the "
+        "best kernel density is below the best mixture on every data set.",
         "Choosing by AUROC looks at the OOD data. That is the paper's way; it bounds what a choice can reach. Held-out "
         "likelihood is of a tenth of the training rows, as a density of z (log z carries its Jacobian), and compares "
         "within one layer and one number of neurons only: the choice by likelihood is among all neurons that feed the "
