@@ -34,7 +34,8 @@ def notes(settings: TransferSettings, skipped: Sequence[str]) -> list[str]:
         "by Ledoit and Wolf's rule; 'as the paper's': K full covariances by EM from the classes, ridge 1e-3, on log z. "
         "With 10 images a class at H = 1280 the latter is mostly ridge.",
         "'From scratch' is the same kind of network trained on the same images alone (smaller ones, with crops and "
-        "mirrors; SGD): the comparison the paper didn't make. 'In grey' is the last layer with every image in grey.",
+        "mirrors; SGD): the comparison the paper didn't make. So few images teach it little, as its accuracy says: its "
+        "overlap is that of a network which has learned little. 'In grey' is the last layer with every image in grey.",
         NOTE,
         f"{len(skipped)} corrupt images were left out{corrupt}.",
     ]

@@ -10,7 +10,7 @@ from .transfer import TransferPlan
 from .x09_paper import CAUSES, COLUMNS
 from .x09_rows import mean_line, over_runs
 from .x10_paper import DATA, MEAN, RUNS, TABLE
-from .x10_plans import LAST, TUNED
+from .x10_plans import TUNED
 from .x10_rows import OURS, Found, Topics
 from .x10_scores import PAPER, Compared
 
@@ -131,7 +131,6 @@ def _claim(kind: str, topic: str, own: Compared, ood: str, claim: str) -> dict[s
 def report_notes(found: Found) -> list[str]:
     """How to open the first run of each topic as a report; the table `commands` has every network."""
     return [
-        f"{topic}, {kind}, as a report: {_command(kind, topic, runs[0])['report']}"
-        for kind in (TUNED, LAST)
-        for topic, runs in found[kind].items()
+        f"{topic}, fine-tuned, as a report: {_command(TUNED, topic, runs[0])['report']}"
+        for topic, runs in found[TUNED].items()
     ]
