@@ -125,7 +125,8 @@ def _ends(found: Interval) -> list[float]:
 
 
 def _claim(kind: str, topic: str, own: Compared, ood: str, claim: str) -> dict[str, Any]:
-    return {"network": f"{network_name(kind, own)}, seed {own.seed}", "ood": ood, **own.numbers["claims"][ood][claim]}
+    known = {"network": f"{network_name(kind, own)}, seed {own.seed}", "ood": ood, **own.numbers["claims"][ood][claim]}
+    return known | {"lost": own.diagnosis.causes[ood].rounding.value} if claim == "T24" else known
 
 
 def report_notes(found: Found) -> list[str]:
