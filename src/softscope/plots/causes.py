@@ -43,7 +43,7 @@ def causes_beside(panels: Mapping[str, str], lines: Mapping[str, CauseLine]) -> 
 
 def _line(axes: "Axes", height: int, ours: Sequence[float], paper: float | None) -> None:
     mean = float(np.mean(ours))
-    axes.barh(height, mean, height=0.55, color=TRAIN, alpha=0.55, label="ours (mean)" if len(ours) > 1 else "ours")
+    axes.barh(height, mean, height=0.55, color=TRAIN, alpha=0.55, label="ours")
     if len(ours) > 1:
         axes.plot(ours, [height] * len(ours), ".", color=INK, markersize=4, label="ours, single runs")
     if paper is not None:
