@@ -72,9 +72,8 @@ def check_saturation(*, rows: Rows = ()) -> Finding:
     minor = [
         row["lost"] < 0.005 if "lost" in row else row["equal_share"] < 0.2 for found in own.values() for row in found
     ]
-    lost = (
-        f"; not rare by that share, but rounding costs at most {100 * max(known):.2f} points of AUROC" if known else ""
-    )
+    rare = "" if shares["ResNet"] < 0.01 else "not absent by that share, but "
+    lost = f"; {rare}rounding costs at most {100 * max(known):.2f} points of AUROC" if known else ""
     return decide(
         HOLDS if shares["ResNet"] < 0.01 else CONDITIONS,
         f"largest share of equal float32 scores: {shares['ResNet']:.2%} in {len(own['ResNet'])} ResNet rows, "
