@@ -2,7 +2,6 @@
 
 import io
 import os
-import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
+from softscope import engine
 from softscope.errors import SoftscopeError
 from softscope.features import FeatureSet
 from softscope.features.sources import regroup
@@ -204,8 +204,9 @@ def test_a_copy_is_a_safetensors_file_that_the_library_reads(tmp_path, name):
 
 @every_format
 def test_an_opened_set_can_be_sent_to_another_process(tmp_path, name):
-    features = pickle.loads(pickle.dumps(FeatureSet.open(written(tmp_path, name))))
-    assert np.array_equal(features.array(), Z)
+    opened = FeatureSet.open(written(tmp_path, name))
+    for read in engine.map(FeatureSet.array, [opened, opened], workers=2):
+        assert np.array_equal(read, Z)
 
 
 @every_format

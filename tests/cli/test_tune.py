@@ -87,9 +87,10 @@ def test_one_line_says_what_is_wrong(folder, tune):
     refused(tune("--before", f"train={folder / 'before-train.safetensors'}"), "--before test=FILE is missing")
     pair = [f"--before={name}={folder / f'before-{name}.safetensors'}" for name in ("train", "test", "far")]
     refused(tune(*pair), "--before far: no such set")
-    assert not (folder / "out" / "tune.json").exists()
+    assert not (folder / "out").exists()
 
 
 def test_no_settings_are_refused(folder, softscope):
     words = [f"--{name}={folder / name}.safetensors" for name in ("head", "train", "test")]
     refused(softscope("tune", *words, "-o", str(folder / "out"), "--settings", "0"), "at least 1")
+    assert not list((folder / "out").glob("*"))

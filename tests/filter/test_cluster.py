@@ -1,12 +1,12 @@
 """The scan on many machines: shards that travel, and a local cluster of three nodes that gives the same bits."""
 
-import pickle
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from softscope import engine
 from softscope.engine import Engine
 from softscope.filter import BLOCK, Range, Statistics, scan, scan_in_store, scanned
 from softscope.filter.scan import _stored
@@ -24,10 +24,10 @@ def _same(a: Statistics, b: Statistics) -> bool:
 @pytest.mark.parametrize("plain", [False, True], ids=["folded", "plain torch"])
 def test_the_task_of_a_shard_travels_to_another_process(tmp_path: Path, plain: bool) -> None:
     network, run = scanned(confident(3), plain=plain), Store(tmp_path).run({"seed": 3}, kind="test")
-    task = pickle.loads(pickle.dumps(partial(_stored, run, network, 1, None)))
-    what = Range(3, 0, 3000)
-    found = Statistics.from_tensors(task(what).tensors("statistics"))
-    assert _same(found, scan(network, what))
+    shards = [Range(3, 0, 3000), Range(3, BLOCK, BLOCK + 1000)]
+    steps = engine.map(partial(_stored, run, network, 1, None), shards, workers=2)
+    for what, step in zip(shards, steps):
+        assert _same(Statistics.from_tensors(step.tensors("statistics")), scan(network, what))
 
 
 @pytest.mark.slow

@@ -40,11 +40,11 @@ def tune(
     from ..runs import Store
     from ..tuning.report import open_features, search_in_store
 
-    folder = Path(out)
-    writable_folder(folder)
     features = open_features(
         head, {"train": train, "test": test}, _named("--ood", ood or []), _named("--before", before or [])
     )
+    folder = Path(out)
+    writable_folder(folder)
     found = search_in_store(features, Store(store), Engine(progress=not quiet), settings=settings, seed=seed)
     pictures = _write(found, folder)
     if as_json:

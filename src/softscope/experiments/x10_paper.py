@@ -1,28 +1,17 @@
 """What the paper prints of X10: table_AUROC_bench (bottom) and table_transferdatasets."""
 
-from .base import Reported
-from .x09_paper import CAUSES, SCORES
+from .x09_paper import line
 
 RUNS = 3
 
-
-def _line(
-    scores: tuple[float, ...], errors: tuple[float, ...] | None, causes: tuple[float, ...]
-) -> dict[str, Reported]:
-    """A line: accuracy (where it has one) and four AUROCs with their standard errors, three causes."""
-    names = ("accuracy", *SCORES)[-len(scores) :]
-    found = {name: Reported(value, error) for name, value, error in zip(names, scores, errors or (None,) * len(scores))}
-    return found | {name: Reported(value) for name, value in zip(CAUSES, causes)}
-
-
 TABLE = {
-    "Satellite": _line((97.7, 99.7, 99.9, 99.9, 99.9), (0.1, 0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.1)),
-    "Cancer": _line((95.2, 98.4, 99.3, 99.8, 100.0), (0.1, 0.0, 0.0, 0.0, 0.0), (0.5, 0.2, 0.0)),
-    "Pets": _line((92.5, 100.0, 100.0, 100.0, 100.0), (0.1, 0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
-    "Flowers": _line((94.7, 99.9, 99.9, 99.9, 100.0), (0.0, 0.0, 0.0, 0.0, 0.0), (0.0, 0.1, 0.0)),
-    "Beans": _line((94.1, 96.8, 98.2, 99.0, 100.0), (0.2, 0.1, 0.1, 0.0, 0.0), (0.8, 1.0, 0.0)),
+    "Satellite": line((97.7, 99.7, 99.9, 99.9, 99.9), (0.1, 0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.1)),
+    "Cancer": line((95.2, 98.4, 99.3, 99.8, 100.0), (0.1, 0.0, 0.0, 0.0, 0.0), (0.5, 0.2, 0.0)),
+    "Pets": line((92.5, 100.0, 100.0, 100.0, 100.0), (0.1, 0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
+    "Flowers": line((94.7, 99.9, 99.9, 99.9, 100.0), (0.0, 0.0, 0.0, 0.0, 0.0), (0.0, 0.1, 0.0)),
+    "Beans": line((94.1, 96.8, 98.2, 99.0, 100.0), (0.2, 0.1, 0.1, 0.0, 0.0), (0.8, 1.0, 0.0)),
 }
-MEAN = _line((99.0, 99.5, 99.7, 100.0), None, (0.3, 0.2, 0.0))
+MEAN = line((99.0, 99.5, 99.7, 100.0), None, (0.3, 0.2, 0.0))
 #: topic -> (training images, test images, classes, crop in pixels, epochs of the last layer, of everything)
 DATA = {
     "Satellite": (1600, 250, 21, 224, 16, 32),
