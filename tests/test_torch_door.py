@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from softscope._torch import best_device, image_tensor, keep_freed_memory, reproducible
+from softscope.torch_door import best_device, image_tensor, keep_freed_memory, reproducible
 
 
 def run(code):
@@ -17,8 +17,8 @@ def run(code):
 
 def test_networks_training_and_extraction_are_imported_without_torch():
     done = run(
-        "import sys, softscope.nets, softscope.training, softscope.extract, softscope.cli.extract\n"
-        "softscope.training.TrainSettings(epochs=1)\n"
+        "import sys, softscope.paper.nets, softscope.paper.training, softscope.models, softscope.cli.extract\n"
+        "softscope.paper.training.TrainSettings(epochs=1)\n"
         "assert 'torch' not in sys.modules"
     )
     assert done.returncode == 0, done.stderr
@@ -27,7 +27,7 @@ def test_networks_training_and_extraction_are_imported_without_torch():
 def test_missing_torch_is_one_line_that_says_what_to_install():
     done = run(
         "import sys; sys.modules['torch'] = None\n"
-        "from softscope.nets import build\n"
+        "from softscope.paper.nets import build\n"
         "from softscope import SoftscopeError\n"
         "try: build('toy')\n"
         "except SoftscopeError as error: print(error)"
@@ -36,7 +36,7 @@ def test_missing_torch_is_one_line_that_says_what_to_install():
 
 
 def test_waiting_threads_sleep_unless_the_user_decided_otherwise():
-    code = "import os; {}; import softscope._torch; print(os.environ['OMP_WAIT_POLICY'])"
+    code = "import os; {}; import softscope.torch_door; print(os.environ['OMP_WAIT_POLICY'])"
     clean = code.format("os.environ.pop('OMP_WAIT_POLICY', None)")
     assert run(clean).stdout.strip() == "PASSIVE"
     assert run(code.format("os.environ['OMP_WAIT_POLICY'] = 'ACTIVE'")).stdout.strip() == "ACTIVE"

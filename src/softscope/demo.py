@@ -39,11 +39,10 @@ class DemoFiles:
 
 def write_demo(folder: Path, *, progress: bool = True) -> DemoFiles:
     """Train the network and write its head, features and the unfamiliar images under `folder`."""
-    from .data import ImageSet
-    from .extract import extract_features, head_of
-    from .extract.folder import write_images
-    from .nets import build, save_model
-    from .training import TrainSettings, evaluate, train
+    from .images import ImageSet, write_images
+    from .models import extract_features, head_of
+    from .paper.nets import build, save_model
+    from .paper.training import TrainSettings, evaluate, train
 
     writable_folder(folder)
     train_images, train_labels, test_images, test_labels, unseen = _digits()

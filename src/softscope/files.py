@@ -276,3 +276,9 @@ def _check_cover(entries: Mapping[str, TensorEntry], data: int, size: int) -> No
         end = entry.stop
     if end != size:
         raise ValueError(f"the tensors end at byte {end}, the file at byte {size}")
+
+
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/softscope`, by default `~/.cache/softscope`."""
+    base = os.environ.get("XDG_CACHE_HOME") or ""
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "softscope"

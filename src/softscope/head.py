@@ -160,8 +160,8 @@ class Head:
 
     @classmethod
     def from_torch(cls, model: "torch.nn.Module", classes: Sequence[str] | None = None) -> "Head":
-        """The last linear layer of a torch classifier (see `softscope.extract`)."""
-        from .extract import head_of
+        """The last linear layer of a torch classifier (see `softscope.models`)."""
+        from .models import head_of
 
         return head_of(model, classes=classes)
 

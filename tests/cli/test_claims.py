@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from softscope.cli import main
 from softscope.cli.app import app
-from softscope.geometry.claims import find
-from softscope.geometry.claims.base import Claim, Finding
+from softscope.paper.claims import find
+from softscope.paper.claims.base import Claim, Finding
 
 SUMMARY = "a sentence about what was found"
 
@@ -28,7 +28,7 @@ def quick(claim_id, verdict, expected="holds"):
 @pytest.fixture
 def register(monkeypatch):
     def replace(*claims):
-        monkeypatch.setattr("softscope.geometry.claims.REGISTER", claims)
+        monkeypatch.setattr("softscope.paper.claims.REGISTER", claims)
 
     return replace
 

@@ -57,7 +57,7 @@ def test_its_features_and_head_belong_together(folder):
 
 def test_without_torch_one_line_says_how_to_get_it(tmp_path, monkeypatch, softscope):
     monkeypatch.setitem(sys.modules, "torch", None)
-    for name in [name for name in sys.modules if name.startswith(("softscope.nets", "softscope._torch"))]:
+    for name in [name for name in sys.modules if name.startswith(("softscope.paper.nets", "softscope.torch_door"))]:
         monkeypatch.delitem(sys.modules, name)
     code, _, err = softscope("demo", "--quiet", "-o", str(tmp_path))
     assert code == 2

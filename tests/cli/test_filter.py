@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from softscope.cli.app import app
 from softscope.cli.filter import whole_number
 from softscope.errors import SoftscopeError
-from softscope.nets import build, save_model
+from softscope.paper.nets import build, save_model
 
 
 @pytest.fixture

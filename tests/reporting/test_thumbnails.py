@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from softscope.data import ImageSet
 from softscope.diagnosis import Diagnosis
 from softscope.errors import SoftscopeError
-from softscope.extract.folder import write_images
 from softscope.features import FeatureSet
+from softscope.images import ImageSet, write_images
 from softscope.reporting.thumbnails import MAX_SHOWN, data_uri, thumbnails
 
 

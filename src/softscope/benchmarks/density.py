@@ -194,14 +194,14 @@ def _start(path: Path, components: int) -> NDArray[np.int64]:
 
 
 def _features(quick: bool) -> Path:
-    from ..data import load
-    from ..data.folders import cache_folder
-    from ..extract import extract_features
-    from ..nets import build
-    from ..training import TrainSettings, train
+    from ..files import cache_folder
+    from ..models import extract_features
+    from ..paper.datasets import load
+    from ..paper.nets import build
+    from ..paper.training import TrainSettings, train
 
     rows, width = (3_000, 64) if quick else (50_000, 512)
-    path = Path(cache_folder()).parent / "bench" / f"fashion-mnist-lenet-{width}-{rows}.safetensors"
+    path = cache_folder() / "bench" / f"fashion-mnist-lenet-{width}-{rows}.safetensors"
     if not path.exists():
         images = load("fashion_mnist", "train", limit=rows)
         net = build("lenet", features=width, classes=10)

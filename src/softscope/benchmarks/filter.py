@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..engine.threads import limited_threads
-from ..filter import BLOCK, Folded, PlainNet, Range, Statistics, inputs, scan
-from ..nets import FilterNet, build
+from ..paper.filter import BLOCK, Folded, PlainNet, Range, Statistics, inputs, scan
+from ..paper.nets import FilterNet, build
 from ..provenance import cores
 from .report import Row, measure, race
 
@@ -50,7 +50,7 @@ def _scan_row(net: FilterNet, depth: int, rows: int) -> Row:
 
 def _network_row(net: FilterNet, depth: int, rows: int) -> Row:
     """The network alone: bits in memory to logits, each side in the form it likes best."""
-    from .._torch import torch
+    from ..torch_door import torch
 
     folded = Folded.of(net)
     words = inputs.words(0, np.arange(rows))

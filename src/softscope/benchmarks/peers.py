@@ -20,7 +20,7 @@ def detector(module: str, name: str) -> tuple[Any, str]:
         return None, "pytorch-ood is not installed: pip install --no-deps 'pytorch-ood==0.4.0'"
     if find_spec("torch") is None:
         return None, "torch is not installed: pip install 'softscope[torch]'"
-    import_module("softscope._torch")  # idle threads that spin would be charged to the peer
+    import_module("softscope.torch_door")  # idle threads that spin would be charged to the peer
     if find_spec("torchvision") is None:
         root = spec.submodule_search_locations[0]
         for package, folder in ((_PEER, root), (f"{_PEER}.detector", f"{root}/detector")):

@@ -11,7 +11,7 @@ from ..errors import SoftscopeError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..geometry.claims import Claim, Finding
+    from ..paper.claims import Claim, Finding
 
 _STYLES = {"holds": "green", "open": "dim", "contradicted": "bold red", "approximate": "yellow"}
 
@@ -31,7 +31,7 @@ def claims(
 ) -> None:
     """Check the theory: statement, verdict and evidence. Exits with 1 if a check contradicts the register."""
     from ..files import write_bytes
-    from ..geometry.claims import REGISTER, find, stands
+    from ..paper.claims import REGISTER, find, stands
 
     if output is not None and (name is None or as_json):
         raise SoftscopeError("--output draws the picture of one claim", "Name it, as in `softscope claims T15 -o DIR`")
@@ -40,8 +40,8 @@ def claims(
     asked = REGISTER if name is None else (find(name),)
     found = _checked(asked, results)
     if page is not None:
-        from ..geometry.claims.page import theory_page
-        from ..geometry.claims.register import captions
+        from ..paper.claims.page import theory_page
+        from ..paper.claims.register import captions
 
         write_bytes(page, theory_page(found, captions(results)).encode())
     if as_json:
@@ -56,7 +56,7 @@ def _checked(asked: "tuple[Claim, ...]", results: Path) -> "list[tuple[Claim, Fi
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from ..geometry.claims import check_all
+    from ..paper.claims import check_all
 
     screen = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -113,7 +113,7 @@ def _explain(out: "Console", claim: "Claim", finding: "Finding", pictures: Path 
     from rich.table import Table
     from rich.text import Text
 
-    from ..geometry.claims import MEANINGS
+    from ..paper.claims import MEANINGS
 
     table = Table(show_header=False, box=None, padding=(0, 2, 1, 0))
     verdict = Text(finding.verdict, style=_STYLES.get(finding.verdict, "cyan")) + f": {MEANINGS[finding.verdict]}"
@@ -155,8 +155,8 @@ def _picture(claim: "Claim", folder: Path | None) -> str:
     if folder is None:
         return f"{claim.picture}; `softscope claims {claim.id} -o DIR` draws it"
     from ..files import write_bytes
-    from ..plots.geometry import draw
-    from ..plots.style import to_png, to_svg
+    from ..paper.plots.geometry import draw
+    from ..reporting.style import to_png, to_svg
 
     figure, caption = draw(claim.picture)
     for suffix, render in (("png", to_png), ("svg", to_svg)):

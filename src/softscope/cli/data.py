@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..data.listing import DataSetRow
+    from ..paper.datasets.listing import DataSetRow
 
 data = typer.Typer(help="Image data sets: list them, get them, find them.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -21,7 +21,7 @@ _WIDE = 110
 @data.command("list")
 def list_sets(as_json: AsJson = False) -> None:
     """Show each data set: classes, rows here and in the complete set, sources, licence."""
-    from ..data.listing import overview
+    from ..paper.datasets.listing import overview
 
     rows = overview()
     if as_json:
@@ -49,8 +49,8 @@ def get(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from ..data.catalog import find
-    from ..data.sources import get as get_data
+    from ..paper.datasets.catalog import find
+    from ..paper.datasets.sources import get as get_data
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     screen = Console(stderr=True)
@@ -74,13 +74,15 @@ def get(
 @data.command()
 def path(name: Name) -> None:
     """Print the files of a data set that are here, one a line."""
-    from ..data.catalog import find
-    from ..data.folders import split_state
     from ..errors import SoftscopeError
+    from ..paper.datasets.catalog import find
+    from ..paper.datasets.folders import split_state
 
     entry = find(name)
     if entry.name == "digits":
-        raise SoftscopeError("digits: is part of scikit-learn, no file of ours", "Load it with softscope.data.load")
+        raise SoftscopeError(
+            "digits: is part of scikit-learn, no file of ours", "Load it with softscope.paper.datasets.load"
+        )
     files = [file for split in entry.splits for file in split_state(entry, split).files]
     if not files:
         raise SoftscopeError(f"{entry.name}: isn't here", f"Run `softscope data get {entry.name}`")

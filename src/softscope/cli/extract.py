@@ -2,9 +2,14 @@
 
 import json
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from ..images import ImageSplits
+    from ..models.opening import OpenedModel
 
 
 def extract(
@@ -34,16 +39,15 @@ def extract(
     from dataclasses import asdict
 
     from ..errors import SoftscopeError
-    from ..extract.collecting import Layer
-    from ..extract.folder import Options, extract_to_folder
-    from ..extract.models import open_model
+    from ..models.collecting import Layer
+    from ..models.folder import Options, extract_to_folder
 
     if layer != "after" and layer != "before":
         raise SoftscopeError(f"--layer {layer}: no such layer", "Choose after or before (the last non-linearity)")
-    opened = open_model(model, weights, mean=_numbers("--mean", mean), std=_numbers("--std", std))
+    opened = _open_model(model, weights, _numbers("--mean", mean), _numbers("--std", std))
     where: Layer = "before" if layer == "before" else "after"
     options = Options(where, size, limit, batch, keep_images, progress=not quiet)
-    written = extract_to_folder(opened, data, out, splits=split or (), options=options)
+    written = extract_to_folder(opened, _open_data(data), out, splits=split or (), options=options)
     if as_json:
         typer.echo(json.dumps(asdict(written), indent=1))
         return
@@ -53,6 +57,31 @@ def extract(
         typer.echo(f"{part.path}: {part.rows:,} rows{accuracy}")
         if part.subset:
             print(f"note: {part.subset}", file=sys.stderr)
+
+
+def _open_model(model: str, weights: str | None, mean: list[float], std: list[float]) -> "OpenedModel":
+    """A network saved by us, or a model of the user's own."""
+    from ..errors import SoftscopeError
+    from ..models.opening import open_model
+
+    if Path(model).suffix.lower() == ".onnx" or (":" in model and not Path(model).exists()):
+        return open_model(model, weights, mean=mean, std=std)
+    if weights is not None:
+        raise SoftscopeError(f"{model}: --weights go with a factory, package.module:function", "Omit --weights")
+    from ..paper.nets.saving import open_saved
+
+    return open_saved(model)
+
+
+def _open_data(data: str) -> "ImageSplits":
+    """A parquet file or a folder of them, else a catalogued data set."""
+    from ..images import ParquetSplits
+
+    if Path(data).suffix.lower() == ".parquet" or Path(data).is_dir():
+        return ParquetSplits(data)
+    from ..paper.datasets.loading import CataloguedSplits
+
+    return CataloguedSplits(data)
 
 
 def _numbers(option: str, text: str) -> list[float]:

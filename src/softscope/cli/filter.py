@@ -29,9 +29,9 @@ def filter_(
     A scan that was stopped continues where it was.
     """
     from ..engine import Engine
-    from ..filter import Range, scanned
-    from ..filter.command import run_scan
-    from ..nets import load_model
+    from ..paper.filter import Range, scanned
+    from ..paper.filter.command import run_scan
+    from ..paper.nets import load_model
     from ..runs import Store
 
     what = Range(seed, 0, whole_number(inputs), top)

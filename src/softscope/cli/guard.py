@@ -69,10 +69,10 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Score features row by row; what was interrupted continues where it stopped."""
-    from ..extract.progress import RowBar
     from ..features import FeatureSet
     from ..guard import Guard
     from ..guard.stream import OnBad, score_file
+    from ..models.progress import RowBar
 
     if on_bad != "error" and on_bad != "flag":
         raise SoftscopeError(f"--on-bad {on_bad}: no such way", "Choose error or flag")

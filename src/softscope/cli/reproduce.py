@@ -26,8 +26,8 @@ def reproduce(
 ) -> None:
     """Repeat experiments of the paper. What was interrupted continues where it stopped."""
     from ..engine import Engine
-    from ..experiments import find, load
-    from ..experiments.reproducing import reproduce as run_and_keep
+    from ..paper.experiments import find, load
+    from ..paper.experiments.reproducing import reproduce as run_and_keep
     from ..runs import Store
 
     entries = list({entry.id: entry for name in names for entry in find(name)}.values())
@@ -66,7 +66,7 @@ def _table(written: dict[str, Any]) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from ..experiments.base import Row
+    from ..paper.experiments.base import Row
 
     title = Text(f"{written['id']} ({written['scale']}): {written['title']}", style="bold")
     table = Table(

@@ -56,8 +56,8 @@ def tune(
 
 def _write(found: "Report", folder: Path) -> list[str]:
     from ..files import write_bytes, write_json
-    from ..plots.style import to_png
-    from ..plots.tuning import against_likelihood, against_options
+    from ..reporting.style import to_png
+    from ..reporting.tuning import against_likelihood, against_options
 
     figures = {"tune.png": against_options({"": found.search})}
     if found.search.has_ood:

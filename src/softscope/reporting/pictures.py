@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ..diagnosis.model import Diagnosis, Histogram
-from ..plots.diagnosis import Row, histogram_rows, roc, set_rows
-from ..plots.final_layer import final_layer_map, map_background, map_size
+from .charts import Row, histogram_rows, roc, set_rows
+from .layer_map import final_layer_map, map_background, map_size
 
 
 @dataclass(frozen=True)

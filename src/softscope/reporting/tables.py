@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from ..diagnosis.model import Causes, Diagnosis, Score
 from ..metrics import Interval
-from ..plots.diagnosis import cause_bar, excess, outcome_bar
+from .charts import cause_bar, excess, outcome_bar
 from .verdict import CONFIDENCE
 
 _MOST_CLASSES = 8

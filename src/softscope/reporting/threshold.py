@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ..diagnosis.model import OUTCOMES, Diagnosis, InputRow, ThresholdTable
-from ..plots.diagnosis import Row, histogram_rows
+from .charts import Row, histogram_rows
 from .thumbnails import MAX_SHOWN, Thumbnails
 from .verdict import CONFIDENCE, EXACT_CONFIDENCE
 

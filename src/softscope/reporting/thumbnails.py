@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.decoding import Decoder, Encoded
-from ..data.formats import count_rows, read_images
-from ..data.images import Images
 from ..diagnosis.model import Diagnosis, InputRow, SetSummary
 from ..errors import SoftscopeError
 from ..files import safetensors_header
+from ..images.decoding import Decoder, Encoded
+from ..images.parquet import count_rows, read_images
+from ..images.pixels import Images
 
 #: Where images come from: a parquet file in the hub's layout, or uint8 [N, H, W], [N, H, W, 1] or [N, H, W, 3].
 ImageSource = str | os.PathLike[str] | NDArray[np.uint8]

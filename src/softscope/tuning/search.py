@@ -15,7 +15,17 @@ from ..engine import Engine
 from ..errors import SoftscopeError
 from ..runs import Run
 from .fitting import Bench, Tried, try_group
-from .options import COMPONENTS, Components, KernelSetting, Layer, Setting, draws, grid, kernel_settings, paper_setting
+from .options import (
+    COMPONENTS,
+    Components,
+    KernelSetting,
+    Layer,
+    Setting,
+    draws,
+    grid,
+    kernel_settings,
+    paper_setting,
+)
 from .spaces import Features, split_rows
 
 SETTINGS, ITERATIONS = 12, 20

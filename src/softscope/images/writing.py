@@ -1,0 +1,86 @@
+"""A split as a source gives it, written in the one layout of all data sets: whole or not at all."""
+
+import io
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import as_labels
+from ..errors import SoftscopeError
+from ..files import atomic_path
+from .loading import ImageSet
+from .pixels import Images
+
+Report = Callable[[str, int, int], None]
+_GROUP_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class RawSplit:
+    """Labels, and the encoded images in the same order, with where they come from (source, version, checksums)."""
+
+    labels: NDArray[np.int64]
+    images: Iterable[bytes | None]
+    class_names: tuple[str, ...]
+    origin: dict[str, str]
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """A report that nobody reads."""
+
+
+def write_split(path: Path, raw: RawSplit, *, rows: int, report: Report = silent) -> None:
+    """Write `path` atomically; an error if it hasn't exactly `rows` rows with labels within the classes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if len(raw.labels) != rows:
+        raise SoftscopeError(f"{raw.origin['source']}: {len(raw.labels):,} rows where there should be {rows:,}")
+    labels = as_labels(raw.labels, raw.origin["source"], classes=len(raw.class_names))
+    schema = _schema(raw)
+    images = iter(raw.images)
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+        for start in range(0, rows, _GROUP_ROWS):
+            block = labels[start : start + _GROUP_ROWS]
+            content = [
+                {"bytes": encoded, "path": f"{start + row}"} for row, encoded in enumerate(islice(images, len(block)))
+            ]
+            if len(content) != len(block):
+                raise SoftscopeError(f"{raw.origin['source']}: ends after {start + len(content):,} images")
+            writer.write_table(pa.table([pa.array(content, schema.field(0).type), pa.array(block)], schema=schema))
+            report(f"writing {path.parent.name} {path.name.split('-')[0]}", start + len(block), rows)
+
+
+def write_images(path: Path, images: ImageSet) -> None:
+    """The images as PNG in the hub's parquet layout, for a report to show."""
+    origin = {"source": f"{images.name} {images.split}"}
+    write_split(path, RawSplit(images.labels, encode_png(images.images), images.class_names, origin), rows=len(images))
+
+
+def encode_png(images: Images) -> Iterable[bytes]:
+    """Each image as a lossless PNG."""
+    from PIL import Image
+
+    for image in images:
+        buffer = io.BytesIO()
+        Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(buffer, "PNG")
+        yield buffer.getvalue()
+
+
+def _schema(raw: RawSplit) -> Any:
+    import pyarrow as pa
+
+    features = {"image": {"_type": "Image"}, "label": {"names": list(raw.class_names), "_type": "ClassLabel"}}
+    return pa.schema(
+        [("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])), ("label", pa.int64())],
+        metadata={
+            "huggingface": json.dumps({"info": {"features": features}}),
+            "softscope": json.dumps(raw.origin, sort_keys=True),
+        },
+    )

@@ -1,0 +1,126 @@
+"""Features and head of a torch model, checked against the model's own logits while they are taken."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import as_labels, spans
+from ..errors import SoftscopeError
+from ..features import FeatureSet
+from ..head import Head
+from ..torch_door import device_of, evaluating, image_tensor, keep_freed_memory, nn, torch
+from .activation import before_activation, last_activation, watch_activations
+from .classifier import Classifier, answer, find_classifier
+from .collecting import Layer, check_logits, collected
+from .progress import RowBar
+
+_PROBE_ROWS = 2
+
+
+def head_of(model: nn.Module, classes: Sequence[str] | None = None, *, probe: Any = None) -> Head:
+    """The last linear layer of `model` as a Head.
+
+    `probe`, a few inputs as the model takes them, helps where neither timm's interface nor the model's graph tells
+    which layer makes the logits.
+    """
+    batch = None if probe is None else image_tensor(probe).to(device_of(model))
+    return _head(find_classifier(model, batch), classes, type(model).__name__)
+
+
+def extract_features(
+    model: nn.Module,
+    images: Any,
+    labels: Any = None,
+    *,
+    layer: Layer = "after",
+    batch: int = 256,
+    out: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+    name: str = "features",
+    metadata: Mapping[str, str] | None = None,
+) -> FeatureSet:
+    """What the last layer of `model` sees of each of `images`, as float32 [N, H].
+
+    `images` are passed to the model in batches as they are (networks of `softscope.paper.nets` take uint8 pixels). The model
+    is in evaluation mode meanwhile. Each batch is checked: the head applied to the features must give the model's
+    logits to 1e-4, relative to the largest. `layer="before"` takes the input of the last non-linearity instead, a map
+    averaged over its positions; the check then applies the non-linearity. With `out` rows go to that file, a batch at a
+    time, and the file is opened; memory doesn't grow with N.
+    """
+    if layer not in ("after", "before"):
+        raise SoftscopeError(f"layer: no {layer!r}", "Choose after or before (the last non-linearity)")
+    if batch < 1:
+        raise SoftscopeError(f"batch: {batch}", "Give a whole number of at least 1")
+    # Rows become tensors a batch at a time, so that a memory-mapped array stays on disk.
+    pixels = images if isinstance(images, torch.Tensor) else np.asanyarray(images)
+    known = None if labels is None else as_labels(np.asarray(labels), f"{name}: labels", rows=len(pixels))
+    keep_freed_memory()
+    reader = _Reader(model, image_tensor(pixels[:_PROBE_ROWS]), layer)
+    words = {"layer": layer, "model": type(model).__name__, "classifier": reader.classifier.name}
+    words |= reader.words | dict(metadata or {})
+    blocks = reader.blocks(pixels, batch, progress, name)
+    shape = (len(pixels), reader.head.n_features)
+    return collected(blocks, shape, known, out=out, name=name, metadata=words)
+
+
+class _Reader:
+    """Reads features off a model batch by batch; a probe batch shows where."""
+
+    def __init__(self, model: nn.Module, probe: torch.Tensor, layer: Layer) -> None:
+        self.model, self.layer = model, layer
+        self.device = device_of(model)
+        self.classifier = find_classifier(model, probe.to(self.device))
+        self.head = _head(self.classifier, None, type(model).__name__)
+        self.words: dict[str, str] = {}
+        self.call = 0
+        if layer == "before":
+            with evaluating(model):
+                z, _, calls = self._forward(probe)
+                self.call, activation = last_activation(calls, z)
+            self.words = {"activation": activation}
+
+    def blocks(self, pixels: Any, batch: int, progress: bool, name: str) -> Iterator[NDArray]:
+        """Checked rows of z, a batch at a time."""
+        with RowBar(len(pixels), f"features of {name}", show=progress) as bar:
+            for span in spans(len(pixels), batch):
+                with evaluating(self.model):
+                    z, logits, calls = self._forward(image_tensor(pixels[span]))
+                    check_logits(self.head, z.float().cpu().numpy(), logits.float().cpu().numpy(), span.start)
+                    rows = z if self.layer == "after" else before_activation(calls, self.call, z)
+                yield rows.float().cpu().numpy()
+                bar.advance(span.stop - span.start)
+
+    def _forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Any]:
+        taken: list[torch.Tensor] = []
+        hooks = [
+            self.classifier.layer.register_forward_hook(
+                lambda module, inputs, output: taken.__setitem__(slice(None), [inputs[0].clone(), output])
+            )
+        ]
+        calls = None
+        if self.layer == "before":
+            calls, more = watch_activations(self.model)
+            hooks += more
+        try:
+            result = answer(self.model(x.to(self.device)))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if not taken or taken[0].ndim != 2 or len(taken[0]) != len(x):
+            found = tuple(taken[0].shape) if taken else "nothing"
+            raise SoftscopeError(
+                f"the classifier {self.classifier.name} saw {found} for a batch of {len(x)}, expected one row an input",
+                "Pool tokens or positions before the last layer",
+            )
+        # Where the model ends in softmax, the logits are the classifier's output, which the probe found to match.
+        return taken[0], result if self.classifier.link == "logits" else taken[1], calls
+
+
+def _head(classifier: Classifier, classes: Sequence[str] | None, name: str) -> Head:
+    layer = classifier.layer
+    weight = layer.weight.detach().float().cpu().numpy()
+    bias = None if layer.bias is None else layer.bias.detach().float().cpu().numpy()
+    return Head(weight, bias, classes, name=f"{name}.{classifier.name}")

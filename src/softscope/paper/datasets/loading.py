@@ -1,0 +1,98 @@
+"""Splits of catalogued data sets, as images in memory."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import SoftscopeError
+from ...images import Images, ImageSet, choose_rows, load_files
+from .catalog import find, rows_of
+from .entry import DataSet
+from .folders import require_files, split_state
+
+
+class CataloguedSplits:
+    """A catalogued data set with the splits that are on this machine."""
+
+    def __init__(self, name: str) -> None:
+        entry = find(name)
+        self.name = entry.name
+        self.splits = tuple(
+            split for split in entry.splits if entry.name == "digits" or split_state(entry, split).files
+        )
+        if not self.splits:
+            raise SoftscopeError(f"{entry.name}: isn't here", f"Run `softscope data get {entry.name}`")
+
+    def load(self, split: str, size: int | None, limit: int | None, classes: Sequence[str] | None) -> ImageSet:
+        """The images of a split, in `size`, at most `limit` of them, of `classes` only."""
+        return load(self.name, split, size=size, limit=limit, classes=classes)
+
+
+def load(
+    name: str,
+    split: str,
+    *,
+    classes: Sequence[int | str] | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    size: int | None = None,
+    strict: bool = False,
+) -> ImageSet:
+    """A split of a catalogued data set.
+
+    `classes` keeps these only, labelled by their position in the list; `limit` keeps at most so many rows, drawn evenly
+    over the classes with `seed`; `size` resizes the centre square. A corrupt image is named and left out, or, with
+    `strict`, an error.
+    """
+    entry = find(name)
+    if entry.name == "digits":
+        whole = _digits(entry, split)
+        rows, labels, names = choose_rows(whole.labels, whole.class_names, classes, limit, seed)
+        if size is not None:
+            raise SoftscopeError("digits: come as 8 x 8 pixels only", "Load them without size")
+        return _labelled(whole.images[rows], labels, names, entry, split, whole.sha256, (), classes)
+    state = require_files(entry, split)
+    found = load_files(
+        state.files,
+        classes=classes,
+        limit=limit,
+        seed=seed,
+        size=size,
+        strict=strict,
+        channels=entry.channels,
+        expected=entry.classes,
+    )
+    return _labelled(found.images, found.labels, found.class_names, entry, split, found.sha256, found.skipped, classes)
+
+
+def _labelled(
+    images: Images,
+    labels: NDArray[np.int64],
+    names: tuple[str, ...],
+    entry: DataSet,
+    split: str,
+    digests: dict[str, str],
+    skipped: tuple[str, ...],
+    classes: Sequence[int | str] | None,
+) -> ImageSet:
+    complete = rows_of(entry, split)
+    subset = f"{split} subset: {len(labels):,} of {complete:,}" if len(labels) < complete else None
+    if subset and classes is not None:
+        subset += f" ({len(names)} of {len(entry.classes)} classes)"
+    return ImageSet(images, labels, names, entry.name, split, subset, digests, skipped)
+
+
+def _digits(entry: DataSet, split: str) -> ImageSet:
+    """scikit-learn's digits, their 17 grey levels spread over 0..255; the first rows train, the last test."""
+    import hashlib
+
+    from sklearn.datasets import load_digits
+
+    rows = rows_of(entry, split)
+    bunch = load_digits()
+    part = slice(0, rows) if split == "train" else slice(len(bunch.target) - rows, None)
+    images = np.round(bunch.images[part, :, :, None] * (255 / 16)).astype(np.uint8)
+    labels = bunch.target[part].astype(np.int64)
+    digest = hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()
+    return ImageSet(images, labels, entry.classes, entry.name, split, None, {"digits": digest})

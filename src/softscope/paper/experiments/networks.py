@@ -1,0 +1,210 @@
+"""A trained network with its head and features, in the run store: what the experiments on real images share.
+
+plan = NetworkPlan(data=Images("mnist", (0, 1, 2)), ood=(Images("fashion_mnist"),), config={"features": 16})
+network = trained(store, plan)                    # trains and extracts once; afterwards reads
+network.head, network.train, network.test, network.ood["fashion_mnist"]
+network.diagnose_command("report")                # opens it with `softscope diagnose`
+"""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...features import FeatureSet
+from ...files import sha256
+from ...head import Head
+from ...images import ImageSet
+from ...metrics import accuracy, cross_entropy
+from ...runs import Draft, Run, StepResult, Store
+from ..datasets import find, load
+from ..datasets.folders import require_files
+from ..training import TrainSettings
+
+if TYPE_CHECKING:
+    from ..nets import Net
+    from ..training.loop import AfterStep
+
+
+@dataclass(frozen=True)
+class Images:
+    """Part of a catalogued data set: some `classes` (None: all), at most `train` and `test` rows of its splits."""
+
+    dataset: str
+    classes: tuple[int, ...] | None = None
+    train: int | None = None
+    test: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The data set, with its classes where only some are taken: digits-3-4."""
+        return "-".join([self.dataset, *map(str, self.classes or ())])
+
+    def load(self, split: str) -> ImageSet:
+        """The rows of `split`; which ones a limit keeps doesn't depend on the run's seed."""
+        return load(self.dataset, split, classes=self.classes, limit=self.train if split == "train" else self.test)
+
+    def digests(self, split: str) -> dict[str, str]:
+        """sha256 of the files behind `split`, so that other data means another step."""
+        entry = find(self.dataset)
+        if entry.name == "digits":
+            return _digits_digest(split)
+        return {path.name: sha256(path) for path in require_files(entry, split).files}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkPlan:
+    """All that determines a trained network.
+
+    `net` of `softscope.paper.nets` with its `config` (without `classes`), `data` it learns, `ood` sets it is confronted
+    with, `training`, whose seed also draws the first weights.
+
+    A plan that does something else to the network inherits from this one and adds what it does as fields.
+    """
+
+    data: Images
+    training: TrainSettings
+    ood: tuple[Images, ...] = ()
+    net: str = "lenet"
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self, classes: int) -> "Net":
+        """The untrained network."""
+        from ..nets import build
+
+        return build(self.net, seed=self.training.seed, **{**self.config, "classes": classes})
+
+    def after_step(self) -> "AfterStep | None":
+        """What to do after each update, if anything."""
+        return None
+
+
+@dataclass(frozen=True)
+class TrainedNetwork:
+    """The network of a plan in the store: `fit` holds the model, `made` the head and the features. Small, picklable."""
+
+    plan: NetworkPlan
+    fit: StepResult
+    made: StepResult
+
+    @cached_property
+    def head(self) -> Head:
+        """The last layer."""
+        return Head.load(self.made.path("head.safetensors"))
+
+    @cached_property
+    def train(self) -> FeatureSet:
+        """Training features with labels."""
+        return FeatureSet.open(self.made.path("train.safetensors"))
+
+    @cached_property
+    def test(self) -> FeatureSet:
+        """Test features with labels."""
+        return FeatureSet.open(self.made.path("test.safetensors"))
+
+    @cached_property
+    def ood(self) -> dict[str, FeatureSet]:
+        """Features of the test split of each OOD set, by the name of its images."""
+        return {ood.name: FeatureSet.open(self.made.path(f"{ood.name}.safetensors")) for ood in self.plan.ood}
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Accuracy and cross-entropy on the test images, `history` of the training, and `subsets` used."""
+        return {**self.made.json(), "history": self.fit.json("history")}
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of training and extraction, whenever they ran."""
+        return float(sum(step.provenance.get("seconds", 0.0) for step in (self.fit, self.made)))
+
+    @property
+    def run(self) -> Run:
+        """The run's folder, for further steps on this network."""
+        return Run(self.made.folder.parent, {"seed": self.plan.training.seed})
+
+    def net(self) -> "Net":
+        """The model itself."""
+        from ..nets import load_model
+
+        return load_model(self.fit.path("model.safetensors")).net
+
+    def diagnose_command(self, out: str) -> str:
+        """The command that diagnoses this network and writes its report to `out`; paths as seen from this folder."""
+        home = self.made.folder
+        if home.is_relative_to(Path.cwd()):
+            home = home.relative_to(Path.cwd())
+        words = ["softscope", "diagnose"]
+        for name in ("head", "train", "test"):
+            words += [f"--{name}", str(home / f"{name}.safetensors")]
+        for ood in self.plan.ood:
+            words += ["--ood", f"{ood.name}={home / f'{ood.name}.safetensors'}"]
+        return shlex.join([*words, "-o", out])
+
+
+def trained(store: Store, plan: NetworkPlan) -> TrainedNetwork:
+    """The network that `plan` describes: read from the store, or trained and its features extracted."""
+    run = store.run(plan, kind=type(plan).__name__)
+    fit = run.step("train", partial(_train, plan), inputs={"images": plan.data.digests("train")})
+    rest = {"test": plan.data.digests("test")} | {ood.name: ood.digests("test") for ood in plan.ood}
+    made = run.step("features", partial(_extract, plan, fit), inputs={"train": fit, "images": rest})
+    return TrainedNetwork(plan, fit, made)
+
+
+def subsets(networks: list[TrainedNetwork]) -> list[str]:
+    """Every data set that `networks` used in part, each once."""
+    return list(dict.fromkeys(line for network in networks for line in network.numbers["subsets"]))
+
+
+@cache
+def _digits_digest(split: str) -> dict[str, str]:
+    return load("digits", split).sha256
+
+
+def _train(plan: NetworkPlan, draft: Draft) -> None:
+    from ...images import fit_images
+    from ..nets import save_model
+    from ..training import train
+
+    images = plan.data.load("train")
+    net = plan.build(len(images.class_names))
+    found = train(
+        net,
+        fit_images(images.images, net.input_shape),
+        images.labels,
+        plan.training,
+        checkpoint_dir=draft.scratch,
+        progress=False,
+        after_step=plan.after_step(),
+    )
+    save_model(net, draft.path("model.safetensors"), classes=images.class_names, dataset=plan.data.dataset)
+    draft.json({name: [getattr(epoch, name) for epoch in found.history] for name in ("loss", "accuracy")}, "history")
+
+
+def _extract(plan: NetworkPlan, fit: StepResult, draft: Draft) -> None:
+    from ...images import fit_images
+    from ...models import extract_features, head_of
+    from ..nets import load_model
+
+    saved = load_model(fit.path("model.safetensors"))
+    head = head_of(saved.net, saved.classes)
+    wanted = [("train", plan.data, "train"), ("test", plan.data, "test"), *((o.name, o, "test") for o in plan.ood)]
+    used: list[str] = []
+    kept: dict[str, FeatureSet] = {}
+    for name, source, split in wanted:
+        images = source.load(split)
+        kept[name] = extract_features(
+            saved.net,
+            fit_images(images.images, saved.net.input_shape),
+            images.labels if source is plan.data else None,
+            out=draft.path(f"{name}.safetensors"),
+            name=name,
+            metadata={"model": plan.net, "dataset": source.name, "split": split},
+        )
+        if images.subset:
+            used.append(f"{images.name}: {images.subset}")
+    head.save(draft.path("head.safetensors"))
+    logits = head.logits(kept["test"].array())
+    right, loss = accuracy(logits, kept["test"].labels), cross_entropy(logits, kept["test"].labels)
+    draft.json({"accuracy": 100 * right.value, "cross_entropy": loss.value, "subsets": used})

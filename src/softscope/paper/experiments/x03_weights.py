@@ -1,0 +1,278 @@
+"""X3 (fig_weight_analysis): the last layers of trained networks come close to the optimal structure.
+
+A column is a network trained in `runs` runs. ResNet18 on CIFAR is that of X9 at the same scale: the run store hands
+over what X9 has trained. The column of ImageNet is a published head, where its weights are at hand.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...engine import Engine
+from ...errors import SoftscopeError
+from ...geometry import structure_report
+from ...geometry.structures import StructureReport
+from ...head import Head
+from ...runs import Store
+from ..plots.weights import HeadGroup, pair_cosines, weight_histograms
+from ..training import TrainSettings
+from .base import Mean, Result, Row, Settings, Statement
+from .five_sets import plans
+from .networks import Images, NetworkPlan, subsets, trained
+from .x09_benchmark import SCALES as BENCHMARK
+
+if TYPE_CHECKING:
+    from ..nets import Net
+
+_TRAINING = TrainSettings(epochs=2, batch=32, precision="float32", threads=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroBiasPlan(NetworkPlan):
+    """A network whose last layer starts as Keras draws it: weights uniform in ±sqrt(6 / (H + K)), biases 0.
+
+    torch, where plain plans start, draws both uniformly in ±1/sqrt(H).
+    """
+
+    def build(self, classes: int) -> "Net":
+        """The untrained network."""
+        net = super().build(classes)
+        features = net.classifier.in_features
+        limit = (6 / (features + classes)) ** 0.5
+        weight = np.random.default_rng([self.training.seed, 3]).uniform(-limit, limit, (classes, features))
+        net.replace_classifier(weight, np.zeros(classes), trainable=True)
+        return net
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the figure: the runs of `plan`, its seed counted on, at most `runs` of them and at most `draws`
+    untrained layers beside them."""
+
+    title: str
+    plan: NetworkPlan
+    draws: int | None = None
+    runs: int | None = None
+
+    def seeded(self, seed: int) -> NetworkPlan:
+        """The plan of one run."""
+        training = self.plan.training
+        return replace(self.plan, training=replace(training, seed=training.seed + seed))
+
+    def untrained(self, classes: int, draws: int) -> list[Head]:
+        """Last layers that training starts from."""
+        count = min(draws, self.draws or draws)
+        layers = (self.seeded(seed).build(classes).classifier for seed in range(count))
+        return [Head(layer.weight.detach().numpy(), layer.bias.detach().numpy(), name="untrained") for layer in layers]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightSettings(Settings):
+    """`untrained` heads are drawn to compare with each column; `published` names pre-trained networks."""
+
+    columns: tuple[Column, ...] = ()
+    published: tuple[str, ...] = ()
+    untrained: int = 100
+
+
+def _column(classes: int, features: int, train: int | None = None, *, plan: type[NetworkPlan] = ZeroBiasPlan) -> Column:
+    data = Images("mnist", tuple(range(classes)), train=train)
+    config = {"features": features, "activation": "tanh"}
+    start = "" if plan is ZeroBiasPlan else ", torch's start"
+    title = f"LeNet, MNIST 0-{classes - 1}\nK={classes}, H={features}{start}"
+    return Column(title, plan(data=data, config=config, training=_TRAINING))
+
+
+def _columns(train: int | None = None) -> tuple[Column, ...]:
+    shapes = ((2, 4), (5, 16), (5, 32))
+    return (*(_column(*shape, train) for shape in shapes), _column(5, 16, train, plan=NetworkPlan))
+
+
+def _residual(scale: str) -> tuple[Column, ...]:
+    """ResNet18 on CIFAR as X9 trains it. Building one takes long: a few untrained layers, of many weights, must do."""
+    named = {"cifar10": ("CIFAR-10", 10), "cifar100": ("CIFAR-100", 100)}
+    columns = []
+    for plan in plans(BENCHMARK[scale]):
+        if plan.data.name in named:
+            name, classes = named[plan.data.name]
+            images = "all images" if plan.data.train is None else f"{plan.data.train:,} images"
+            how = f"{plan.training.epochs} epochs, {images}"
+            title = f"ResNet18, {name}\n{how}\nK={classes}, H=512"
+            columns.append(Column(title, plan, draws=10, runs=BENCHMARK[scale].runs))
+    return tuple(columns)
+
+
+def _small(classes: int, features: int) -> Column:
+    plan = ZeroBiasPlan(
+        data=Images("digits", tuple(range(classes))),
+        net="small",
+        config={"features": features, "activation": "tanh"},
+        training=replace(_TRAINING, epochs=3),
+    )
+    return Column(f"Small, digits 0-{classes - 1}\nK={classes}, H={features}", plan)
+
+
+_LITE = ("efficientnet_lite0", "efficientnet_lite1")
+
+SCALES = {
+    "smoke": WeightSettings(columns=(_small(2, 4), _small(5, 16)), untrained=20),
+    "laptop": WeightSettings(columns=(*_columns(train=6000), *_residual("laptop")), published=_LITE, runs=2),
+    "paper": WeightSettings(columns=(*_columns(), *_residual("paper")), published=("efficientnet_b0",), runs=2),
+}
+
+
+def run(settings: WeightSettings, store: Store, engine: Engine) -> Result:
+    """Train every column's networks and measure their last layers."""
+    runs = settings.single_runs()
+    seeded = [[column.seeded(one.seed) for one in runs[: column.runs]] for column in settings.columns]
+    networks = engine.map(partial(trained, store), [*chain(*seeded)], threads=settings.threads, label="X3")
+    found = iter(networks)
+    groups, rows, heads = [], [], []
+    for column, plans_of in zip(settings.columns, seeded):
+        own = [next(found) for _ in plans_of]
+        heads_now = [network.head for network in own]
+        group = HeadGroup(column.title, heads_now, column.untrained(heads_now[0].n_classes, settings.untrained))
+        groups.append(group)
+        rows += _rows(group)
+        heads += [_head_row(column.title, n.head, n.numbers["accuracy"], n.plan.training.seed) for n in own]
+    published, remarks = _published(settings.published)
+    groups += published
+    rows += [row for group in published for row in _rows(group)]
+    heads += [_head_row(group.title, group.trained[0], None, 0) for group in published]
+    return Result(
+        rows=rows,
+        figures={"weights": weight_histograms(groups)},
+        captions={"weights": _CAPTION.format(runs=settings.runs, draws=settings.untrained)},
+        tables={"heads": heads, "T25": [_skewness_row(row) for row in heads if row["classes"] > 2]},
+        notes=[*_NOTES, *remarks],
+        subsets=subsets(networks),
+        seconds=sum(network.seconds for network in networks),
+    )
+
+
+_FEW = 2  # untrained layers of 1.3 million weights each
+
+
+def _published(names: tuple[str, ...]) -> tuple[list[HeadGroup], list[str]]:
+    """A column for each published network whose weights are at hand, and a remark on each that has none, or on all."""
+    groups, remarks = [], []
+    for name in names:
+        try:
+            groups.append(_imagenet(name))
+        except SoftscopeError as error:
+            remarks.append(f"{name} on ImageNet is left out: {error}")
+    if groups:
+        remarks.append(
+            "ImageNet's heads are the published ones of EfficientNet-Lite (the paper's: EfficientNetB0), beside "
+            f"{_FEW} layers as torch starts them; how theirs started isn't known. Cosines of 1000 classes spread "
+            "little, so their rms is small before training too."
+        )
+    return groups, remarks
+
+
+def _imagenet(name: str) -> HeadGroup:
+    from ...torch_door import nn, torch
+    from ..nets.pretrained import pretrained
+
+    found = pretrained(name)
+    layer = found.net.classifier
+    shape = f"K={layer.out_features}, H={layer.in_features}"
+    head = Head(layer.weight.detach().numpy(), layer.bias.detach().numpy(), found.classes, name=name)
+    untrained = []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for _ in range(_FEW):
+            start = nn.Linear(layer.in_features, layer.out_features)
+            untrained.append(Head(start.weight.detach().numpy(), start.bias.detach().numpy(), name="untrained"))
+    title = name.replace("efficientnet_", "EfficientNet-").replace("lite", "Lite").replace("-b", "B")
+    return HeadGroup(f"{title}, ImageNet\npublished weights\n{shape} ({title[12:].lstrip('-')})", [head], untrained)
+
+
+_CAPTION = (
+    "Last layers of {runs} networks a column (ResNet18: as many as X9 has; ImageNet: the published one; filled, single "
+    "values as ticks) beside {draws} untrained layers as "
+    "training starts from them (line; 10 for ResNet18). Dashed: the cosine of the optimal structure."
+)
+_NOTES = [
+    "The paper states neither optimiser, epochs, batch nor how the weights start; ours: Adam at 1e-3, 2 epochs as for "
+    "its other LeNets (smoke: 3), batches of 32 and a last layer that starts as in Keras, with biases of 0. The column "
+    "'torch's start' begins with biases uniform in ±1/sqrt(H) instead.",
+    "ResNet18 is the one of X9 at the same scale; its column's title says how long it was trained.",
+    "The paper's text has H = 16 for five classes, its appendix H = 32: both are here.",
+    "Adding one vector to all weights changes no softmax, and training hardly moves their mean: 'centred' distances "
+    "are those without it.",
+    "'Similar' holds where std(norm(w)) is under 20 % of the mean, 'small' where mean abs(b) is under 10 % of the mean "
+    "norm(w), 'evenly distributed' where the cosines' deviation is under half of that of untrained weights. Distance "
+    "is min over rotations R and scales s of norm(W - s S R) / norm(W), S the optimal structure.",
+]
+
+
+def cosine_deviation(head: Head) -> float:
+    """Root mean square of cos(w_i, w_j) + 1/(K-1) over all pairs: 0 for the optimal structure."""
+    return float(np.sqrt(np.mean((pair_cosines(head) + 1 / (head.n_classes - 1)) ** 2)))
+
+
+def _rows(group: HeadGroup) -> list[Row]:
+    """The numbers of one column; those of untrained weights stand in the labels."""
+    reports, before = ([structure_report(head) for head in heads] for heads in (group.trained, group.untrained))
+    where = group.title.split("\n")[-1]
+    optimum = -1 / (group.trained[0].n_classes - 1)
+
+    def over(of: Any, found: list[StructureReport]) -> Mean:
+        return Mean.over([of(report) for report in found])
+
+    spread, untrained_spread = (over(lambda r: 100 * r.norms.std / r.norms.mean, found) for found in (reports, before))
+    bias, untrained_bias = (over(lambda r: 100 * r.bias_to_norm, found) for found in (reports, before))
+    deviation, untrained_deviation = (
+        Mean.over([cosine_deviation(head) for head in heads]) for heads in (group.trained, group.untrained)
+    )
+    similar = Statement("weights of similar magnitude", spread.value < 20)
+    small = Statement("small biases", bias.value < 10)
+    even = Statement("evenly distributed", deviation.value < untrained_deviation.value / 2)
+    norm, cosine = over(lambda r: r.norms.mean, reports), over(lambda r: r.cosines.mean, reports)
+    distance, far = (over(lambda r: r.distance, found) for found in (reports, before))
+    centred, centred_far = (over(lambda r: r.centred_distance, found) for found in (reports, before))
+
+    def label(text: str, random: Mean, digits: int) -> str:
+        return f"{where}: {text} (untrained: {random.value:.{digits}f})"
+
+    return [
+        Row(label("mean norm(w)", over(lambda r: r.norms.mean, before), 2), norm, digits=2),
+        Row(label("std of norm(w) / mean", untrained_spread, 1), spread, similar, "%"),
+        Row(label("mean abs(b) / mean norm(w)", untrained_bias, 1), bias, small, "%"),
+        Row(f"{where}: mean cos(w_i, w_j), optimum {optimum:.2f}", cosine, digits=3),
+        Row(label("rms of cos(w_i, w_j) + 1/(K-1)", untrained_deviation, 2), deviation, even, digits=3),
+        Row(label("distance to the optimal structure", far, 2), distance, digits=3),
+        Row(label("centred distance to it", centred_far, 2), centred, digits=3),
+    ]
+
+
+def _head_row(title: str, head: Head, accuracy: float | None, seed: int) -> dict[str, Any]:
+    report = structure_report(head)
+    pairs = pair_cosines(head)
+    first, second = np.triu_indices(head.n_classes, 1)
+    nearest = np.argsort(pairs)[::-1][:3]
+    return {
+        "network": title.replace("\n", ", "),
+        "seed": seed,
+        "accuracy": accuracy,
+        "classes": head.n_classes,
+        "features": head.n_features,
+        "norms": head.weight_norms if head.n_classes <= 100 else None,
+        "biases": head.bias if head.n_classes <= 100 else None,
+        "cosines": pairs if len(pairs) <= 45 else None,
+        "skewness": report.cosines.skewness,
+        "distance": report.distance,
+        "centred_distance": report.centred_distance,
+        "similar": [
+            {"pair": [head.class_name(int(first[n])), head.class_name(int(second[n]))], "cosine": pairs[n]}
+            for n in nearest
+        ],
+    }
+
+
+def _skewness_row(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("network", "seed", "classes", "skewness", "similar")}

@@ -1,0 +1,189 @@
+"""X7 (fig_depth_experiment): do deeper networks detect OOD data better?
+
+VGG blocks of two convolutions, 2 to 8 of them in all, on all classes of MNIST and of Fashion-MNIST, each confronted
+with the other. Past the paper: the AUROC of norm(z), max cos and density, which say what depth does to the features.
+The paper shows curves and prints no numbers.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ...engine import Engine
+from ...runs import Store
+from ..training import TrainSettings
+from .base import Mean, Result, Row, Settings, Statement
+from .detection import claim_tables, detection
+from .ensemble import together
+from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
+
+SHOWN = {"entropy": "U_entropy", "density": "U_density", "norm": "norm(z)", "familiarity": "max cos"}
+MNIST, FASHION = Images("mnist"), Images("fashion_mnist")
+_PLATEAU = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthSettings(Settings):
+    """`first` and `second` are each learned and each OOD of the other; `blocks` of two convolutions; `size` pixels."""
+
+    first: Images = MNIST
+    second: Images = FASHION
+    blocks: tuple[int, ...] = (1, 2, 3, 4)
+    features: int = 512
+    size: int = 28
+    epochs: int = 12
+    batch: int = 128
+
+
+SCALES = {
+    "smoke": DepthSettings(
+        first=Images("digits", (0, 1, 2, 3, 4)),
+        second=Images("digits", (5, 6, 7, 8, 9)),
+        blocks=(1, 2),
+        features=32,
+        size=8,
+        epochs=6,
+        batch=16,
+        runs=2,
+    ),
+    "laptop": DepthSettings(
+        first=replace(MNIST, train=3000, test=1000),
+        second=replace(FASHION, train=3000, test=1000),
+        epochs=3,
+        batch=32,
+        runs=2,
+    ),
+    "paper": DepthSettings(runs=5),
+}
+
+Found = tuple[TrainedNetwork, dict[str, Any], float]
+
+
+def run(settings: DepthSettings, store: Store, engine: Engine) -> Result:
+    """Train `runs` networks for each direction and depth, and set accuracy and AUROC against depth."""
+    plans = [plan for own in settings.single_runs() for plan in _plans(own)]
+    every: list[Found] = engine.map(partial(_one_network, store), plans, threads=settings.threads, label="X7")
+    directions = _by_direction(settings, every)
+    rows = [row for title, depths in directions.items() for row in _rows(title.split()[0], depths)]
+    return Result(
+        rows=rows,
+        figures={"depth": _picture(directions)},
+        captions={"depth": _CAPTION},
+        tables=_tables(directions),
+        notes=[
+            "The paper shows curves and prints no numbers; it states neither optimiser nor dropout rate: ours are Adam "
+            f"at 1e-3, batches of {settings.batch}, dropout 0.5.",
+            "Scale laptop shows 3,000 images three times, scale paper 60,000 twelve times. Trained so briefly, "
+            "networks that differ in nothing but their seed differ much (single runs are in the picture): it "
+            "decides nothing "
+            "about the paper's claim. Its batches are of 32, because after 72 batches of 128, tried first, deep ones "
+            "had not learned as well as shallow ones.",
+            f"'Plateaus' holds if the deepest network's accuracy is within {_PLATEAU:g} point of that with half its "
+            "layers; 'improves significantly' if the difference exceeds two of its standard errors over runs.",
+        ],
+        subsets=subsets([network for network, _, _ in every]),
+        seconds=sum(network.seconds + seconds for network, _, seconds in every),
+    )
+
+
+_CAPTION = (
+    "Accuracy and AUROC against the number of convolutional layers, mean ± 1 standard error over runs, small dots the "
+    "single runs. Right: what depth does to the features, by the AUROC of norm(z), of max cos and of their density. "
+    "OOD is the positive class."
+)
+
+
+def _plans(settings: DepthSettings) -> list[NetworkPlan]:
+    """One run's networks: both directions, every depth."""
+    training = TrainSettings(
+        epochs=settings.epochs, batch=settings.batch, seed=settings.seed, threads=settings.threads, precision="float32"
+    )
+    pairs = ((settings.first, settings.second), (settings.second, settings.first))
+    return [
+        NetworkPlan(
+            data=data,
+            ood=(ood,),
+            net="vgg",
+            config={"blocks": blocks, "features": settings.features, "size": settings.size},
+            training=training,
+        )
+        for data, ood in pairs
+        for blocks in settings.blocks
+    ]
+
+
+def _one_network(store: Store, plan: NetworkPlan) -> Found:
+    network = trained(store, plan)
+    step = detection(network, plan.ood[0].name)
+    return network, step.json(), float(step.provenance.get("seconds", 0.0))
+
+
+Depths = dict[int, list[Found]]
+
+
+def _by_direction(settings: DepthSettings, every: list[Found]) -> dict[str, Depths]:
+    """title -> number of convolutions -> the runs."""
+    found: dict[str, Depths] = {}
+    for item in every:
+        plan = item[0].plan
+        depths = found.setdefault(f"{plan.data.name} against {plan.ood[0].name}", {})
+        depths.setdefault(2 * plan.config["blocks"], []).append(item)
+    return found
+
+
+def _values(found: list[Found], name: str) -> list[float]:
+    """One value a run: accuracy, or the AUROC of an estimator."""
+    return [float(numbers["accuracy"] if name == "accuracy" else numbers["auroc"][name]) for _, numbers, _ in found]
+
+
+def _rows(learned: str, depths: Depths) -> list[Row]:
+    rows = []
+    for layers, found in depths.items():
+        for name, words in (("accuracy", "accuracy"), ("entropy", "AUROC of U_entropy")):
+            rows.append(Row(f"{learned}: {words}, {layers} layers", Mean.over(_values(found, name)), unit="%"))
+    shallow, half, deep = min(depths), max(depths) // 2, max(depths)
+    gained = _gain(depths, "accuracy", half, deep)
+    plateau = Statement("quickly plateaus", abs(gained.value) <= _PLATEAU)
+    rows.append(Row(f"{learned}: accuracy, {deep} less {half} layers", gained, plateau, "points", 2))
+    for name, words in SHOWN.items():
+        gain = _gain(depths, name, shallow, deep)
+        better = Statement("improves significantly", gain.value > 2 * (gain.standard_error or 0.0))
+        stated = better if name == "entropy" else None
+        rows.append(Row(f"{learned}: AUROC of {words}, {deep} less {shallow} layers", gain, stated, "points"))
+    return rows
+
+
+def _gain(depths: Depths, name: str, shallow: int, deep: int) -> Mean:
+    """The difference run by run: networks of one run share a seed, hence the order of their batches."""
+    return Mean.over([b - a for a, b in zip(_values(depths[shallow], name), _values(depths[deep], name))])
+
+
+def _tables(directions: dict[str, Depths]) -> dict[str, list[dict[str, Any]]]:
+    named = []
+    alike = []
+    numbers = []
+    for title, depths in directions.items():
+        for layers, found in depths.items():
+            plan = found[0][0].plan
+            known = {"network": f"VGG, {layers} conv layers, on {plan.data.name}", "ood": plan.ood[0].name}
+            alike.append(known | together([network for network, _, _ in found], known["ood"]))
+            for network, detected, _ in found:
+                name = f"{known['network']}, seed {network.plan.training.seed}"
+                named.append((name, detected))
+                numbers.append(
+                    {"direction": title, "layers": layers, "seed": network.plan.training.seed}
+                    | {"accuracy": detected["accuracy"], **detected["auroc"], **detected["causes"]}
+                )
+    return {"runs": numbers, **claim_tables(named, ("T19", "T23")), "T26": alike}
+
+
+def _picture(directions: dict[str, Depths]) -> Any:
+    from ..plots.depth import against_depth
+
+    names = ("accuracy", *SHOWN)
+    return against_depth(
+        {
+            title: {name: {layers: _values(found, name) for layers, found in depths.items()} for name in names}
+            for title, depths in directions.items()
+        }
+    )

@@ -1,0 +1,152 @@
+"""The scan: a range of input numbers through a network, on threads, in shards, from where it was stopped.
+
+    statistics = scan(scanned(net), seed=0, stop=2**27, threads=2)
+
+The bits of the result depend on network, seed and range alone: not on threads, shards, or where it was interrupted.
+"""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from ...canonical import fingerprint
+from ...engine import Engine
+from ...engine.threads import limited_threads
+from ...errors import SoftscopeError
+from ...files import read_safetensors, write_safetensors
+from ...provenance import cores
+from ...runs import Draft, Run, StepResult
+from .networks import Scanned
+from .statistics import Statistics
+
+BLOCK = 1 << 18  # inputs a thread takes at once: a fraction of a second
+CHECKPOINT_SECONDS = 5.0
+SHARDS = 64  # on a cluster
+Watch = Callable[[int, Statistics], None]  # how many inputs are done, and what they gave so far
+
+
+@dataclass(frozen=True)
+class Range:
+    """The inputs `start` to `stop` of `seed`, and how many finds to keep of each class."""
+
+    seed: int
+    start: int
+    stop: int
+    top: int = 5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.stop <= 1 << 63 or self.start % BLOCK:
+            raise SoftscopeError(
+                f"inputs {self.start} to {self.stop} are no range", f"Start at a multiple of {BLOCK}, stop after it"
+            )
+        if self.top < 1:
+            raise SoftscopeError(f"{self.top} finds of each class", "Keep at least 1")
+
+    def shards(self, count: int) -> "list[Range]":
+        """The same inputs in at most `count` parts of whole blocks."""
+        blocks = -(-(self.stop - self.start) // BLOCK)
+        cuts = [self.start + BLOCK * (blocks * i // count) for i in range(count)] + [self.stop]
+        return [Range(self.seed, a, b, self.top) for a, b in pairwise(cuts) if a < b]
+
+
+def scan(
+    network: Scanned,
+    what: Range,
+    *,
+    threads: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    watch: Watch | None = None,
+) -> Statistics:
+    """Statistics of `what`; with `checkpoint`, a file, a second call continues where the first was killed."""
+    if threads is not None and threads < 1:
+        raise SoftscopeError(f"a scan can't run on {threads} threads", "Use at least 1")
+    path = None if checkpoint is None else Path(checkpoint)
+    owner = fingerprint([what.seed, what.start, what.stop, what.top, network.digest])
+    found, at = _resumed(path, owner, Statistics.empty(network.classes, what.top), what.start)
+    saved = time.monotonic()
+    with limited_threads(1):  # each of our threads multiplies its own small matrices
+        for stop, part in _blocks(network, what, at, threads or cores()):
+            found.merge(part)
+            if watch is not None:
+                watch(stop - what.start, found)
+            if path is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
+                write_safetensors(path, found.to_tensors(), {"owner": owner, "next": str(stop)})
+                saved = time.monotonic()
+    return found
+
+
+def scan_in_store(
+    run: Run,
+    network: Scanned,
+    what: Range,
+    engine: Engine,
+    *,
+    threads: int | None = None,
+    watch: Watch | None = None,
+) -> tuple[Statistics, float]:
+    """Statistics of `what` and the wall seconds behind them, in steps of `run` that resume; on Ray in shards.
+
+    `watch` sees the scan only where it runs in this process.
+    """
+    if engine.name == "local":
+        steps = [_stored(run, network, cores() if threads is None else threads, watch, what)]
+    else:
+        work = partial(_stored, run, network, 1, None)
+        steps = engine.map(work, what.shards(SHARDS), threads=1, label="shards")
+    whole = Statistics.empty(network.classes, what.top)
+    for step in steps:
+        whole.merge(Statistics.from_tensors(step.tensors("statistics")))
+    return whole, sum(float(step.provenance.get("seconds", 0.0)) for step in steps)
+
+
+def _stored(run: Run, network: Scanned, threads: int, watch: Watch | None, what: Range) -> StepResult:
+    def produce(draft: Draft) -> None:
+        checkpoint = draft.scratch / "scan.safetensors"
+        found = scan(network, what, threads=threads, checkpoint=checkpoint, watch=watch)
+        draft.tensors(found.to_tensors(), "statistics")
+
+    inputs = {"network": network.digest, "seed": what.seed, "top": what.top}
+    return run.step(f"scan-{what.start}-{what.stop}", produce, inputs=inputs)
+
+
+def _blocks(network: Scanned, what: Range, at: int, threads: int) -> Iterator[tuple[int, Statistics]]:
+    """(stop, statistics) of each block in order, with `threads` at work and little waiting to be taken."""
+    starts = iter(range(at, what.stop, BLOCK))
+    waiting: deque[tuple[int, Future[Statistics]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            while True:
+                while len(waiting) < 2 * threads and (start := next(starts, None)) is not None:
+                    stop = min(start + BLOCK, what.stop)
+                    waiting.append((stop, pool.submit(_block, network, what, start, stop)))
+                if not waiting:
+                    return
+                stop, future = waiting.popleft()
+                yield stop, future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _block(network: Scanned, what: Range, start: int, stop: int) -> Statistics:
+    part = Statistics.empty(network.classes, what.top)
+    network.scan(what.seed, start, stop, part)
+    return part
+
+
+def _resumed(path: Path | None, owner: str, empty: Statistics, start: int) -> tuple[Statistics, int]:
+    """What the checkpoint holds if it is whole and of this very scan, else nothing."""
+    if path is None or not path.exists():
+        return empty, start
+    try:
+        tensors, metadata = read_safetensors(path)
+    except SoftscopeError:
+        return empty, start
+    if metadata.get("owner") != owner:
+        return empty, start
+    return Statistics.from_tensors(tensors), int(metadata["next"])

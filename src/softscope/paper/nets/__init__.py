@@ -1,0 +1,91 @@
+"""The paper's networks: built by name, saved and loaded with everything needed to use them.
+
+    net = build("lenet", features=16, classes=3, seed=0)
+    net(batch)                 # logits of uint8 images [N, 28, 28, 1]
+    net.forward_features(batch)  # z, what the last layer sees
+
+torch is imported when a network is first built.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ...errors import SoftscopeError
+
+if TYPE_CHECKING:
+    from ...models.preprocessing import Normalise as Normalise
+    from .base import Net as Net
+    from .efficientnet import EfficientNetLite as EfficientNetLite
+    from .filter import FilterNet as FilterNet
+    from .lenet import LeNet as LeNet
+    from .resnet import ResNet18 as ResNet18
+    from .saving import SavedModel as SavedModel
+    from .saving import load_model as load_model
+    from .saving import save_model as save_model
+    from .small import Small as Small
+    from .toy import Toy as Toy
+    from .vgg import VGG as VGG
+
+NETS = {
+    "toy": "Toy",
+    "small": "Small",
+    "lenet": "LeNet",
+    "filter": "FilterNet",
+    "vgg": "VGG",
+    "resnet18": "ResNet18",
+    "efficientnet_lite": "EfficientNetLite",
+}
+
+_HOMES = {
+    "Net": "base",
+    "Normalise": "base",
+    "Toy": "toy",
+    "Small": "small",
+    "LeNet": "lenet",
+    "FilterNet": "filter",
+    "VGG": "vgg",
+    "ResNet18": "resnet",
+    "EfficientNetLite": "efficientnet",
+    "SavedModel": "saving",
+    "load_model": "saving",
+    "save_model": "saving",
+}
+
+__all__ = [
+    "NETS",
+    "VGG",
+    "EfficientNetLite",
+    "FilterNet",
+    "LeNet",
+    "Net",
+    "Normalise",
+    "ResNet18",
+    "SavedModel",
+    "Small",
+    "Toy",
+    "build",
+    "load_model",
+    "save_model",
+]
+
+
+def build(name: str, *, seed: int = 0, **config: Any) -> "Net":
+    """A new network of the register `NETS`, its first weights drawn from `seed`."""
+    if name not in NETS:
+        raise SoftscopeError(f"no network is called {name!r}", f"Choose one of {', '.join(NETS)}")
+    from ...torch_door import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            net: Net = __getattr__(NETS[name])(**config)
+        except TypeError as error:
+            raise SoftscopeError(f"{name}: {error}", "See the constructor's arguments in its docstring") from error
+    return net
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'softscope.paper.nets' has no attribute {name!r}")
+    return getattr(import_module(f".{home}", __name__), name)

@@ -1,0 +1,108 @@
+"""What the paper's networks share: the first step (normalisation), the last (a linear layer), and timm's interface."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...arrays import as_matrix, as_vector
+from ...errors import SoftscopeError
+from ...models.preprocessing import Normalise
+from ...torch_door import nn, torch
+
+
+class Net(nn.Module):
+    """A classifier whose features feed one linear layer: logits = W z + b.
+
+    Batches come as [N, height, width, channels] (the channel axis may be missing where there is one), uint8 or float
+    on the same scale. `config` holds the constructor's arguments, enough to build the same network again.
+    """
+
+    name: ClassVar[str]
+    # Whether activations in channels-last order make this network faster; measured, see each network's docstring.
+    channels_last: ClassVar[bool] = False
+    classifier: nn.Linear
+
+    def __init__(
+        self,
+        normalise: Normalise,
+        body: nn.Module,
+        *,
+        input_shape: tuple[int | None, ...],
+        features: int,
+        config: dict[str, Any],
+    ) -> None:
+        super().__init__()
+        self.normalise = normalise
+        self.body = body
+        self.input_shape = input_shape
+        self.config = config
+        self.classifier = nn.Linear(features, config["classes"])
+
+    def forward_features(self, x: torch.Tensor) -> torch.Tensor:
+        """z [N, H], the features that feed the last layer, after the non-linearity."""
+        z: torch.Tensor = self.body(self.prepare(x))
+        return z
+
+    def forward_head(self, z: torch.Tensor, pre_logits: bool = False) -> torch.Tensor:
+        """Logits of features, or with `pre_logits` the features themselves."""
+        logits: torch.Tensor = z if pre_logits else self.classifier(z)
+        return logits
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.forward_head(self.forward_features(x))
+
+    def get_classifier(self) -> nn.Linear:
+        """The last layer."""
+        return self.classifier
+
+    def replace_classifier(self, weight: Any, bias: Any = None, *, trainable: bool = False) -> None:
+        """Put `weight` [K, H] and `bias` [K] (None: a layer without bias) in the last layer's place, frozen by default.
+
+        X4 fixes the last layer in one of its structures this way and trains the rest.
+        """
+        classes, features = self.classifier.weight.shape
+        matrix = as_matrix(np.asarray(weight), "weight", columns=features, owner=f"the last layer of {self.name}")
+        if len(matrix) != classes:
+            raise SoftscopeError(
+                f"weight: has {len(matrix)} rows, {self.name} has {classes} classes", "One row a class"
+            )
+        layer = nn.Linear(features, classes, bias=bias is not None)
+        with torch.no_grad():
+            layer.weight.copy_(torch.from_numpy(matrix.astype(np.float32)))
+            if bias is not None:
+                vector = as_vector(np.asarray(bias), "bias", length=classes)
+                layer.bias.copy_(torch.from_numpy(vector.astype(np.float32)))
+        self.classifier = layer.to(self.classifier.weight.device).requires_grad_(trainable)
+
+    def prepare(self, x: torch.Tensor) -> torch.Tensor:
+        """A batch as the body takes it: checked, normalised, channels before height and width."""
+        if x.ndim == len(self.input_shape) and self.input_shape[-1] == 1:
+            x = x.unsqueeze(-1)
+        expected = self.input_shape
+        if x.ndim != len(expected) + 1 or any(e is not None and e != n for e, n in zip(expected, x.shape[1:])):
+            sizes = " x ".join("any" if e is None else str(e) for e in expected)
+            raise SoftscopeError(
+                f"{self.name}: expected a batch of {sizes}, found {tuple(x.shape)}",
+                "Batches are [N, height, width, channels]",
+            )
+        x = self.normalise(x)
+        if len(expected) == 3:
+            x = x.movedim(-1, 1)
+            x = x.contiguous(memory_format=torch.channels_last if self.channels_last else torch.contiguous_format)
+        return x
+
+
+def in_memory_order(net: nn.Module) -> Any:
+    """`net` with its weights in the order of its activations, channels last where it says so."""
+    if getattr(net, "channels_last", False):
+        return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return net
+
+
+def activation_module(name: str) -> nn.Module:
+    """The non-linearity called `name`."""
+    if name == "relu":
+        return nn.ReLU()
+    if name == "tanh":
+        return nn.Tanh()
+    raise SoftscopeError(f"no activation is called {name!r}", "Choose relu or tanh")

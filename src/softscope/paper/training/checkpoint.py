@@ -1,0 +1,106 @@
+"""Where a training stands, in one safetensors file: weights, optimiser state, and the past as JSON. No pickle.
+
+Random numbers need no place in it: those of an epoch are drawn afresh from (seed, epoch).
+"""
+
+import hashlib
+import json
+import logging
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import SoftscopeError
+from ...files import read_safetensors, write_safetensors
+from ...torch_door import nn, torch
+from .settings import TrainSettings
+
+log = logging.getLogger(__name__)
+
+FILE = "checkpoint.safetensors"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a checkpoint knows besides tensors: finished epochs with their records, the precision, the time so far."""
+
+    history: tuple[dict[str, float], ...]
+    precision: str
+    seconds: float
+
+
+def fingerprint(settings: TrainSettings, images: torch.Tensor, labels: torch.Tensor) -> str:
+    """A digest of all that must be the same for a training to be continued."""
+    digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode())
+    for tensor in (images, labels):
+        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def save_checkpoint(
+    folder: str | os.PathLike[str], net: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, of: str
+) -> None:
+    """Write weights, optimiser state and progress of the training `of` (its fingerprint), atomically."""
+    tensors = {f"net.{name}": _numpy(tensor) for name, tensor in net.state_dict().items()}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": _numpy(value) for name, value in state.items() if value is not None}
+    metadata = {"format": "softscope.checkpoint", "of": of, "progress": json.dumps(asdict(progress))}
+    write_safetensors(Path(folder) / FILE, tensors, metadata)
+
+
+def load_checkpoint(
+    folder: str | os.PathLike[str], net: nn.Module, optimizer: torch.optim.Optimizer, of: str
+) -> Progress | None:
+    """Put a saved state back into `net` and `optimizer`; None where there is none or it is damaged."""
+    path = Path(folder) / FILE
+    if not path.exists():
+        return None
+    try:
+        tensors, metadata = read_safetensors(path)
+        kept = json.loads(metadata["progress"])
+        progress = Progress(tuple(kept["history"]), str(kept["precision"]), float(kept["seconds"]))
+    except (SoftscopeError, KeyError, ValueError, TypeError) as error:
+        log.warning("%s is damaged (%s); training starts again", path, error)
+        return None
+    if metadata.get("of") != of:
+        raise SoftscopeError(
+            f"{path}: belongs to a training with other settings or other data",
+            "Give another folder, or delete this one to start again",
+        )
+    _restore(path, net, optimizer, tensors)
+    return progress
+
+
+def _restore(path: Path, net: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, np.ndarray]) -> None:
+    target = net.state_dict()
+    try:
+        whole = {name: _like(tensors[f"net.{name}"], value) for name, value in target.items()}
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise SoftscopeError(
+            f"{path}: holds the weights of another network ({error})", "Build the network with the same arguments"
+        ) from error
+    net.load_state_dict(whole)
+    states: dict[int, dict[str, Any]] = {}
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for key, array in tensors.items():
+        if key.startswith("optimizer."):
+            _, index, name = key.split(".", 2)
+            scalar = torch.zeros((), dtype=torch.float32)
+            model = scalar if array.size == 1 and name == "step" else parameters[int(index)].detach()
+            states.setdefault(int(index), {})[name] = _like(array, model)
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
+
+
+def _numpy(tensor: torch.Tensor) -> np.ndarray:
+    array: np.ndarray = tensor.detach().cpu().numpy()
+    return array
+
+
+def _like(array: np.ndarray, model: torch.Tensor) -> torch.Tensor:
+    # safetensors arrays are at least one-dimensional here; counters such as batchnorm's have no dimension.
+    tensor = torch.from_numpy(np.array(array)).reshape(model.shape).to(model.dtype)
+    return torch.empty_like(model).copy_(tensor)

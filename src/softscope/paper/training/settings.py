@@ -1,0 +1,72 @@
+"""What determines a training besides the network and the data, and the learning rate of each step."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from ...errors import SoftscopeError
+
+Optimizer = Literal["adam", "sgd"]
+Augment = Literal["none", "crop", "crop+flip"]
+Precision = Literal["auto", "float32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Same settings, same data, same machine: the same weights to the last bit (on the CPU).
+
+    optimizer     "adam" (constant rate) or "sgd" (Nesterov, one-cycle rate with its peak at `lr`)
+    augment       "none", "crop" (4 pixels of black padding) or "crop+flip"; only where the data set calls for it
+    standardise   take the network's first step, mean and std of each channel, from the training images (else x / 255)
+    label_smoothing  0 by default: it changes the softmax this project is about
+    precision     "auto" measures a few steps of each and takes bfloat16 where the hardware has it and it is clearly
+                  faster; the choice is recorded. Weights, evaluation and features are float32 in any case
+    threads       fixed, because the order of sums, hence the last bits, depends on it
+    """
+
+    optimizer: Optimizer = "adam"
+    lr: float = 1e-3
+    epochs: int = 2
+    batch: int = 128
+    weight_decay: float = 0.0
+    momentum: float = 0.9
+    label_smoothing: float = 0.0
+    augment: Augment = "none"
+    standardise: bool = False
+    precision: Precision = "auto"
+    seed: int = 0
+    threads: int = 2
+
+    def __post_init__(self) -> None:
+        choices = {"optimizer": Optimizer, "augment": Augment, "precision": Precision}
+        for name, kind in choices.items():
+            if getattr(self, name) not in get_args(kind):
+                raise SoftscopeError(
+                    f"{name}: no {getattr(self, name)!r}", f"Choose one of {', '.join(get_args(kind))}"
+                )
+        for name in ("epochs", "batch", "threads"):
+            if getattr(self, name) < 1:
+                raise SoftscopeError(f"{name}: {getattr(self, name)}", "Give a whole number of at least 1")
+        if not (self.lr > 0 and math.isfinite(self.lr)):
+            raise SoftscopeError(f"lr: {self.lr}", "Give a learning rate above 0")
+        for name in ("weight_decay", "momentum", "label_smoothing"):
+            limit = math.inf if name == "weight_decay" else 1.0
+            if not 0 <= getattr(self, name) < limit:
+                raise SoftscopeError(f"{name}: {getattr(self, name)}", f"Give a number in [0, {limit})")
+
+    def rate(self, step: int, steps: int) -> float:
+        """The learning rate of `step` (from 0) out of `steps`."""
+        return one_cycle(step, steps, self.lr) if self.optimizer == "sgd" else self.lr
+
+
+def one_cycle(step: int, steps: int, peak: float) -> float:
+    """From peak/25 up to `peak` over the first 30 % of steps, then down to peak/250,000, both along a cosine."""
+    top = 0.3 * steps - 1.0
+    last = steps - 1.0
+    if step <= top:
+        return _arc(peak / 25, peak, step / top if top > 0 else 1.0)
+    return _arc(peak, peak / 25e4, (step - top) / (last - top) if last > top else 1.0)
+
+
+def _arc(start: float, end: float, share: float) -> float:
+    return end + (start - end) * (1.0 + math.cos(math.pi * share)) / 2.0

@@ -1,0 +1,123 @@
+"""Models as the command line names them: own files, factories, weights; nothing is unpickled."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from softscope import SoftscopeError
+from softscope.models.opening import open_model
+from softscope.paper.nets import build, save_model
+
+FACTORY = """
+from torch import nn
+def small():
+    return nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 4), nn.ReLU(), nn.Linear(4, 10))
+def broken():
+    return "no model"
+def needs(argument):
+    return argument
+def ours():
+    from softscope.paper.nets import build
+    return build("toy")
+"""
+
+
+@pytest.fixture
+def factory(tmp_path, monkeypatch):
+    (tmp_path / "user_models.py").write_text(FACTORY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    yield tmp_path
+    sys.modules.pop("user_models", None)
+
+
+def test_an_own_file_brings_its_classes_and_data_set(tmp_path):
+    save_model(build("toy"), tmp_path / "m.safetensors", classes=["x", "y", "z"], dataset="blobs")
+    opened = open_model(str(tmp_path / "m.safetensors"))
+    assert opened.classes == ("x", "y", "z")
+    assert opened.dataset == "blobs"
+    assert opened.input_shape == (2,)
+    assert opened.name == "m.safetensors"
+
+
+def test_a_factorys_model_gets_pixels_divided_normalised_and_turned(factory):
+    opened = open_model("user_models:small", mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.4))
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), dtype=np.uint8)
+    normal = (pixels / 255 - [0.5, 0.4, 0.3]) / [0.2, 0.3, 0.4]
+    with torch.no_grad():
+        found = opened.module(torch.from_numpy(pixels))
+        expected = opened.module.model(torch.from_numpy(normal.transpose(0, 3, 1, 2).astype(np.float32)))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_factory_may_return_a_network_of_ours(factory):
+    assert open_model("user_models:ours").input_shape == (2,)
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
+@pytest.mark.parametrize("prefix", ["", "module."])
+def test_weights_are_loaded_from_plain_files(factory, suffix, prefix):
+    from safetensors.torch import save_file
+
+    model = open_model("user_models:small").module.model
+    state = {prefix + name: tensor + 1 for name, tensor in model.state_dict().items()}
+    path = factory / f"weights{suffix}"
+    if suffix == ".pt":
+        torch.save({"state_dict": state, "epoch": 3}, path)
+    else:
+        save_file(state, path)
+    loaded = open_model("user_models:small", path).module.model.state_dict()
+    assert all(torch.equal(loaded[name], state[prefix + name]) for name in loaded)
+
+
+class Evil:
+    def __reduce__(self):
+        return (print, ("executed",))
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+def test_a_pickle_with_code_is_refused_and_not_run(factory, capsys):
+    with open(factory / "evil.pt", "wb") as file:
+        pickle.dump({"state_dict": Evil()}, file)
+    with pytest.raises(SoftscopeError, match="can't be read as plain weights"):
+        open_model("user_models:small", factory / "evil.pt")
+    assert "executed" not in capsys.readouterr().out
+
+
+def test_a_scripted_model_is_refused(factory):
+    (factory / "scripted.pt").write_bytes(b"PK code and weights")
+    with pytest.raises(SoftscopeError, match=r"no \.safetensors file"):
+        open_model(str(factory / "scripted.pt"))
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "words"),
+    [
+        ("user_models:absent", {}, "makes no model"),
+        ("no_such_package:f", {}, "makes no model"),
+        ("user_models:needs", {}, "makes no model"),
+        ("user_models:broken", {}, "returned str"),
+        ("absent.safetensors", {}, "no such file"),
+        ("user_models:small", {"weights": "absent.pt"}, "no such file"),
+        ("user_models:small", {"std": (1.0, 0.0, 1.0)}, "std above 0"),
+        ("user_models:small", {"mean": (1.0, 2.0)}, "1 or 3 numbers"),
+    ],
+)
+def test_what_names_no_model_is_said(factory, model, arguments, words):
+    with pytest.raises(SoftscopeError, match=words):
+        open_model(model, **arguments)
+
+
+def test_weights_of_another_architecture_are_refused(factory):
+    torch.save({"weight": torch.ones(2)}, factory / "other.pt")
+    with pytest.raises(SoftscopeError, match="doesn't fit Sequential"):
+        open_model("user_models:small", factory / "other.pt")
+
+
+def test_weights_with_an_own_file_are_refused(tmp_path):
+    save_model(build("toy"), tmp_path / "m.safetensors")
+    with pytest.raises(SoftscopeError, match="--weights go with a factory"):
+        open_model(str(tmp_path / "m.safetensors"), "w.pt")

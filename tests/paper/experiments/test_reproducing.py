@@ -1,0 +1,65 @@
+"""Results on disk: what is written, what repeats, what a failure leaves."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from softscope.engine import Engine
+from softscope.errors import SoftscopeError
+from softscope.paper.experiments.base import Experiment, Mean, Reported, Result, Row, Settings
+from softscope.paper.experiments.reproducing import command, reproduce
+from softscope.reporting.style import new_figure, style, to_png
+from softscope.runs import Store
+
+
+def picture() -> bytes:
+    with style():
+        figure = new_figure(2.0, 1.0)
+        figure.subplots().plot([0, 1], [1, 0])
+    return to_png(figure)
+
+
+def tiny(settings: Settings, store: Store, engine: Engine) -> Result:
+    values = engine.map(float, [run.seed for run in settings.single_runs()])
+    return Result(
+        [Row("mean seed", Mean.over(values), Reported(0.0), "s")],
+        figures={"main": picture(), "second": b"<svg xmlns='http://www.w3.org/2000/svg'/>"},
+        notes=["a note"],
+        subsets=["svhn: 15,000 of 73,257 training images"],
+        seconds=1.5,
+    )
+
+
+@pytest.fixture
+def experiment() -> Experiment:
+    return Experiment("X0", ("fig_none",), "Nothing", {"smoke": Settings(runs=2)}, tiny)
+
+
+def test_a_result_is_written_with_all_that_is_needed_to_repeat_it(experiment: Experiment, tmp_path: Path) -> None:
+    given = {"store": Store(tmp_path / "store"), "engine": Engine(), "folder": tmp_path}
+    written = reproduce(experiment, "smoke", **given)
+    kept = json.loads((tmp_path / "X0" / "smoke.json").read_text())
+    assert kept == written | {"files": ["smoke-second.svg", "smoke.png"]}
+    assert kept["command"] == "softscope reproduce X0 --scale smoke"
+    assert kept["subsets"] == ["svhn: 15,000 of 73,257 training images"]
+    assert kept["rows"][0]["ours"] == {"value": 500.0, "standard_error": 500.0, "runs": 2}
+    assert {"date", "seconds", "step_seconds", "versions", "machine", "seed"} == kept["provenance"].keys()
+    assert (tmp_path / "X0" / "smoke.png").read_bytes().startswith(b"\x89PNG")
+    again = reproduce(experiment, "smoke", **given)
+    assert {**again, "provenance": 0} == {**written, "provenance": 0}
+
+
+def test_the_command_names_what_differs_from_the_scale(experiment: Experiment) -> None:
+    assert command(experiment, "smoke", Settings(runs=3, seed=7)).endswith("--scale smoke --runs 3 --seed 7")
+
+
+def test_a_figure_is_the_same_bytes_each_time() -> None:
+    assert picture() == picture()
+
+
+def test_a_figure_of_unknown_kind_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
+    broken = Experiment("X0", (), "", {"smoke": Settings()}, lambda *_: Result([], figures={"main": b"GIF89a"}))
+    with pytest.raises(SoftscopeError, match="neither PNG nor SVG"):
+        reproduce(broken, "smoke", store=Store(tmp_path), engine=Engine(), folder=tmp_path / "results")
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,97 @@
+"""X7: depth against accuracy and AUROC, and networks trained alike taken together (T26)."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from softscope.engine import Engine
+from softscope.features import FeatureSet
+from softscope.head import Head
+from softscope.metrics import auroc
+from softscope.paper.claims.trained import check_ensemble, check_entropy_preferred
+from softscope.paper.experiments import find
+from softscope.paper.experiments.base import Result
+from softscope.paper.experiments.ensemble import average, together
+from softscope.paper.experiments.x07_depth import SCALES, run
+from softscope.runs import Store
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return run(SCALES["smoke"], Store(tmp_path_factory.mktemp("store")), Engine(workers=1))
+
+
+def test_the_papers_figure_leads_to_x7() -> None:
+    assert [entry.id for entry in find("fig_depth_experiment")] == ["X7"]
+
+
+def test_the_average_softmax_is_the_mean_of_the_softmaxes(rng: np.random.Generator) -> None:
+    logits = [rng.normal(scale=4.0, size=(50, 5)).astype(np.float32) for _ in range(3)]
+    powers = [np.exp(own.astype(np.float64)) for own in logits]
+    expected = np.mean([own / own.sum(axis=1, keepdims=True) for own in powers], axis=0)
+    np.testing.assert_allclose(np.exp(average(logits)), expected, rtol=1e-12)
+
+
+def test_the_entropy_of_the_ensemble_is_that_of_its_members_plus_their_disagreement(rng: np.random.Generator) -> None:
+    z = {"test": rng.normal(size=(200, 4)).astype(np.float32), "ood": rng.normal(size=(300, 4)).astype(np.float32)}
+    heads = [Head(rng.normal(scale=2.0, size=(3, 4)).astype(np.float32)) for _ in range(3)]
+    test, ood = FeatureSet(z["test"], name="test"), FeatureSet(z["ood"], name="ood")
+    networks: Any = [SimpleNamespace(head=head, test=test, ood={"ood": ood}) for head in heads]
+    found = together(networks, "ood")
+    p = {name: np.stack([softmax(head.logits(rows)) for head in heads]) for name, rows in z.items()}
+    assert found["networks"] == 3
+    for name, side in (("test", "in"), ("ood", "out")):
+        single, mean = entropy(p[name]), entropy(p[name].mean(axis=0))
+        assert found[f"entropy_{side}"] == pytest.approx(single.mean(), rel=1e-6)
+        assert found[f"ensemble_{side}"] == pytest.approx(mean.mean(), rel=1e-6)
+        assert found[f"ensemble_{side}"] > found[f"entropy_{side}"]
+    means = [entropy(p[name].mean(axis=0)) for name in ("test", "ood")]
+    assert found["auroc_ensemble"] == pytest.approx(100 * auroc(*means).value)
+
+
+def softmax(logits: Any) -> Any:
+    powers = np.exp(np.asarray(logits, np.float64))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def entropy(p: Any) -> Any:
+    return -(p * np.log(p)).sum(axis=-1)
+
+
+def test_accuracy_and_auroc_are_given_for_both_directions_and_every_depth(smoke: Result) -> None:
+    found = {row.label: row for row in smoke.rows}
+    for learned in ("digits-0-1-2-3-4", "digits-5-6-7-8-9"):
+        for layers in (2, 4):
+            assert found[f"{learned}: accuracy, {layers} layers"].ours.value > 90
+            assert found[f"{learned}: AUROC of U_entropy, {layers} layers"].ours.value > 75
+            assert found[f"{learned}: accuracy, {layers} layers"].ours.runs == 2
+    assert len(smoke.tables["runs"]) == 8
+
+
+def test_a_gain_is_the_mean_difference_over_runs_and_judged_by_two_standard_errors(smoke: Result) -> None:
+    row = next(row for row in smoke.rows if row.label == "digits-0-1-2-3-4: AUROC of U_entropy, 4 less 2 layers")
+    kept = [own for own in smoke.tables["runs"] if own["direction"].startswith("digits-0")]
+    deep, shallow = ([own["entropy"] for own in kept if own["layers"] == layers] for layers in (4, 2))
+    gains = np.subtract(deep, shallow)
+    assert row.ours.value == pytest.approx(gains.mean())
+    assert row.ours.standard_error == pytest.approx(gains.std(ddof=1) / np.sqrt(2))
+    improved = gains.mean() > 2 * gains.std(ddof=1) / np.sqrt(2)
+    assert row.verdict == ("as the paper says" if improved else "not as the paper says")
+
+
+def test_the_tables_are_evidence_that_the_claims_read(smoke: Result) -> None:
+    assert len(smoke.tables["T23"]) == 8
+    assert len(smoke.tables["T26"]) == 4
+    assert check_ensemble(rows=smoke.tables["T26"]).numbers["pairs"] == 4
+    assert check_entropy_preferred(rows=smoke.tables["T23"]).numbers["pairs"] == 8
+
+
+def test_a_run_is_the_same_whatever_the_number_of_runs() -> None:
+    one, two = (replace(SCALES["paper"], runs=runs).single_runs() for runs in (1, 2))
+    assert one[0] == two[0]
+    assert one[0] != two[1]

@@ -1,0 +1,184 @@
+"""X9: every cell of the paper's table, from networks whose AUROCs scikit-learn confirms."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from softscope.canonical import fingerprint, plain
+from softscope.engine import Engine
+from softscope.estimators import Density, Entropy
+from softscope.metrics import balanced
+from softscope.paper.claims.trained import check_ensemble, check_entropy_preferred, check_mental, check_saturation
+from softscope.paper.experiments import find
+from softscope.paper.experiments.base import Result
+from softscope.paper.experiments.five_sets import NAMES, FiveSettings, Recipe, plans
+from softscope.paper.experiments.x09_benchmark import SCALES, measured, run
+from softscope.paper.experiments.x09_paper import CAUSES, MEAN, PAIRS, SCORES, TABLE
+from softscope.paper.experiments.x09_rows import Found, rows
+from softscope.paper.experiments.x09_tables import tables
+from softscope.runs import Store
+
+TINY = replace(
+    SCALES["smoke"], recipes=dict.fromkeys(("digits-0-1-2", "digits-3-4-5", "digits-6-7-8-9"), Recipe(2)), runs=2
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def found(store: Store) -> Found:
+    return measured(TINY, store, Engine(workers=1, progress=False))
+
+
+@pytest.fixture(scope="module")
+def result(store: Store, found: Found) -> Result:
+    return run(TINY, store, Engine(workers=1, progress=False))
+
+
+@pytest.mark.parametrize("name", ["X9", "table_AUROC_bench", "fig_grid_auroc", "fig_cifar_etc"])
+def test_the_papers_labels_lead_to_x9(name: str) -> None:
+    assert "X9" in [entry.id for entry in find(name)]
+
+
+def test_the_plans_of_the_networks_that_results_rest_on_have_not_changed() -> None:
+    laptop = [fingerprint(plain(plan, "plan"))[:12] for plan in plans(SCALES["laptop"])]
+    assert laptop == ["1aad0c7805ea", "c34c59019f46", "cb2a8275385d", "b2bcd06fda63", "b8cc30e099d7"]
+    paper = plans(SCALES["paper"])
+    assert [plan.data.name for plan in paper] == list(NAMES)
+    assert {plan.training.epochs for plan in paper} == {100}
+    assert all(plan.data.train is None and plan.data.test is None and len(plan.ood) == 4 for plan in paper)
+
+
+def test_every_network_meets_all_data_sets_but_its_own() -> None:
+    one, *_ = plans(FiveSettings(recipes={"digits-0-1": Recipe(1), "digits-2-3": Recipe(1), "mnist": Recipe(1, 50)}))
+    assert one.data.classes == (0, 1)
+    assert [ood.name for ood in one.ood] == ["digits-2-3", "mnist"]
+    assert all(ood.train is None for ood in one.ood)
+
+
+def test_the_papers_lines_are_those_of_its_table() -> None:
+    scores = {name: [line[key].value for key in ("accuracy", *SCORES)] for name, line in TABLE.items()}
+    assert scores == {
+        "mnist": [99.6, 96.3, 96.3, 96.3, 99.5],
+        "fashion_mnist": [94.5, 87.4, 88.7, 88.7, 98.5],
+        "svhn": [96.4, 90.7, 90.9, 90.9, 93.2],
+        "cifar10": [93.5, 85.4, 85.7, 85.7, 89.3],
+        "cifar100": [72.0, 78.6, 80.6, 80.6, 82.5],
+    }
+    assert [MEAN[key].value for key in (*SCORES, *CAUSES)] == [87.7, 88.4, 88.4, 92.6, 0.0, 4.2, 7.4]
+    assert {pair: paper.value for pair, (paper, _) in PAIRS.items()} == {
+        ("cifar10", "mnist"): 82.2,
+        ("mnist", "fashion_mnist"): 94.0,
+    }
+
+
+def test_the_papers_causes_and_means_follow_from_its_aurocs() -> None:
+    for line in TABLE.values():
+        b, c, d = (line[name].value for name in ("plain-entropy", "cool", "density"))
+        assert line["saturation"].value == pytest.approx(c - b, abs=0.11)
+        assert line["extrapolation"].value == pytest.approx(d - c, abs=0.11)
+        assert line["overlap"].value == pytest.approx(100 - d, abs=0.11)
+    for column, mean in MEAN.items():
+        assert mean.value == pytest.approx(np.mean([line[column].value for line in TABLE.values()]), abs=0.11)
+
+
+def test_a_balanced_auroc_agrees_with_scikit_learn(found: Found) -> None:
+    from sklearn.metrics import roc_auc_score
+
+    own = found["digits-6-7-8-9"][1]
+    for ood, features in own.network.ood.items():
+        low, high = balanced(len(own.network.test), len(features), own.seed)
+        assert len(low) == len(high) == min(len(own.network.test), len(features))
+        for estimator in (Density(), Entropy()):
+            estimator.fit(own.network.head, own.network.train)
+            sides = estimator.uncertainty(own.network.test)[low], estimator.uncertainty(features)[high]
+            expected = roc_auc_score(np.repeat([0, 1], len(low)), np.concatenate(sides))
+            assert own.auroc(estimator.info.name, ood) == pytest.approx(100 * expected)
+
+
+def test_the_table_holds_the_mean_of_the_pairs_and_causes_that_add_up(found: Found, result: Result) -> None:
+    cells = {row.label: row.ours for row in result.rows}
+    for name, runs in found.items():
+        means = [np.mean([own.auroc("density", ood) for ood in own.network.ood]) for own in runs]
+        assert cells[f"{name}: U_density"].value == pytest.approx(np.mean(means))
+        assert cells[f"{name}: U_density"].standard_error == pytest.approx(np.std(means, ddof=1) / 2**0.5)
+        for own in runs:
+            parts = ("rounding", "temperature", "extrapolation_proper", "ambiguity", "misfit", "overlap_proper")
+            left = 100 - own.auroc("plain-entropy")
+            assert sum(own.cause(name) for name in CAUSES) == pytest.approx(left)
+            assert sum(own.cause(name) for name in parts) == pytest.approx(left)
+    means = [cells[f"{name}: cause 3"].value for name in found]
+    assert cells["mean: cause 3"].value == pytest.approx(np.mean(means))
+    difference = cells["mean: cause 3"].value - cells["mean: cause 2"].value
+    assert cells["mean: cause 3 less cause 2"].value == pytest.approx(difference)
+
+
+def test_the_statements_are_decided_by_our_numbers(found: Found) -> None:
+    decided = {row.label: row for row in rows(found)}
+    for label in ("mean: cause 3 less cause 2", "mean: U_density less U_entropy"):
+        ours = decided[label].ours
+        holds = ours.value > 2 * (ours.standard_error or 0.0)
+        assert decided[label].verdict == ("as the paper says" if holds else "not as the paper says")
+    beaten = sum(
+        np.mean([own.auroc("density") for own in runs]) > np.mean([own.auroc("plain-entropy") for own in runs])
+        for runs in found.values()
+    )
+    assert decided["data sets where U_density exceeds U_entropy"].ours.value == beaten
+
+
+def test_the_papers_line_stands_under_ours_where_it_has_one(found: Found) -> None:
+    named = {"cifar10": found["digits-0-1-2"], "svhn": found["digits-3-4-5"]}
+    lines = tables(named)["benchmark"]
+    assert [line["data set"].split()[0] for line in lines] == ["cifar10", "paper", "svhn", "paper", "mean"]
+    assert lines[1]["U_density"] == "89.3 ± 0.4"
+    assert lines[1]["cause 3"] == "10.7"
+    assert lines[0]["data set"] == "cifar10 (2 epochs, 387 images, 2 runs)"
+    judged = {row.label: row for row in rows(named)}
+    assert judged["cifar10: U_density"].paper is TABLE["cifar10"]["density"]
+    assert judged["mean: U_density"].paper is None, "the paper's mean is over five data sets"
+
+
+def test_all_pairs_reference_scores_and_claims_are_kept(result: Result) -> None:
+    pairs = result.tables["pairs"]
+    assert len(pairs) == 3 * 2 * 2
+    wanted = {"max", "entropy", "cool", "density", "mental", "norm", "familiarity", "mahalanobis", "vim", "gen"}
+    assert wanted <= pairs[0]["auroc"].keys()
+    assert set(result.shown) <= set(result.tables)
+    assert check_mental(rows=result.tables["T19"]).numbers["networks"] == 12
+    assert check_entropy_preferred(rows=result.tables["T23"]).numbers["pairs"] == 12
+    assert check_ensemble(rows=result.tables["T26"]).numbers["pairs"] == 6
+    assert len(result.tables["T24"]) == 12
+    named = [row | {"network": "ResNet18"} for row in result.tables["T24"]]
+    assert check_saturation(rows=named).numbers["rows"] == 12
+
+
+def test_one_run_alone_gives_no_ensemble_and_no_spread(found: Found) -> None:
+    single = {name: runs[:1] for name, runs in found.items()}
+    assert "T26" not in tables(single)
+    assert all(row.ours.standard_error is None for row in rows(single))
+
+
+def test_pictures_and_captions_say_how_long_the_networks_trained(result: Result) -> None:
+    assert list(result.figures) == list(result.captions) == ["grids", "causes", "histograms"]
+    assert all("2 epochs, 387 images" in caption for caption in result.captions.values())
+    grids = [axes for axes in result.figures["grids"].axes if axes.get_title(loc="left")]
+    assert [axes.get_title(loc="left") for axes in grids] == ["U_max", "U_entropy", "U_density", "max cos", "norm(z)"]
+    assert all(len(axes.texts) == 6 for axes in grids)
+    assert len(result.figures["histograms"].axes) == 9
+
+
+def test_each_line_names_a_command_whose_files_exist(result: Result) -> None:
+    commands = [line["report"].strip("`") for line in result.tables["commands"]]
+    assert len(commands) == 6
+    for command in commands:
+        files = [word.split("=")[-1] for word in shlex.split(command) if word.endswith(".safetensors")]
+        assert len(files) == 5
+        assert all(Path(file).exists() for file in files)

@@ -1,0 +1,50 @@
+"""The scan on many machines: shards that travel, and a local cluster of three nodes that gives the same bits."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softscope import engine
+from softscope.engine import Engine
+from softscope.paper.filter import BLOCK, Range, Statistics, scan, scan_in_store, scanned
+from softscope.paper.filter.scan import _stored
+from softscope.runs import Store
+
+from .conftest import confident
+
+WHAT = Range(seed=3, start=0, stop=5 * BLOCK + 99, top=5)
+
+
+def _same(a: Statistics, b: Statistics) -> bool:
+    return all(np.array_equal(x, y) for x, y in zip(a.to_tensors().values(), b.to_tensors().values()))
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["folded", "plain torch"])
+def test_the_task_of_a_shard_travels_to_another_process(tmp_path: Path, plain: bool) -> None:
+    network, run = scanned(confident(3), plain=plain), Store(tmp_path).run({"seed": 3}, kind="test")
+    shards = [Range(3, 0, 3000), Range(3, BLOCK, BLOCK + 1000)]
+    steps = engine.map(partial(_stored, run, network, 1, None), shards, workers=2)
+    for what, step in zip(shards, steps):
+        assert _same(Statistics.from_tensors(step.tensors("statistics")), scan(network, what))
+
+
+@pytest.mark.slow
+def test_a_cluster_of_three_nodes_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    network, run = scanned(confident(3)), Store(tmp_path).run({"seed": 3}, kind="test")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        for _ in range(2):
+            cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        found, _ = scan_in_store(run, network, WHAT, Engine("ray", address=cluster.address, progress=False))
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert _same(found, scan(network, WHAT))
+    assert len(list(run.path.glob("scan-*"))) == len(WHAT.shards(64)) == 6

@@ -1,0 +1,50 @@
+"""Settings refuse nonsense, and the one-cycle rate is torch's."""
+
+import pytest
+import torch
+
+from softscope.errors import SoftscopeError
+from softscope.paper.training import TrainSettings
+
+
+@pytest.mark.parametrize("steps", [10, 37, 200])
+def test_the_one_cycle_rate_equals_torchs_own_schedule(steps):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.4, total_steps=steps, cycle_momentum=False)
+    settings = TrainSettings(optimizer="sgd", lr=0.4)
+    for step in range(steps):
+        assert settings.rate(step, steps) == pytest.approx(schedule.get_last_lr()[0], rel=1e-9)
+        optimizer.step()
+        if step < steps - 1:
+            schedule.step()
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_the_rate_of_very_short_trainings_is_positive_and_at_most_the_peak(steps):
+    rates = [TrainSettings(optimizer="sgd", lr=0.4).rate(step, steps) for step in range(steps)]
+    assert all(0 < rate <= 0.4 for rate in rates)
+
+
+def test_adam_keeps_its_rate():
+    assert {TrainSettings(lr=1e-3).rate(step, 10) for step in range(10)} == {1e-3}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"optimizer": "rmsprop"},
+        {"augment": "mixup"},
+        {"precision": "float16"},
+        {"epochs": 0},
+        {"batch": 0},
+        {"threads": 0},
+        {"lr": 0.0},
+        {"lr": float("nan")},
+        {"momentum": 1.0},
+        {"label_smoothing": 1.0},
+        {"weight_decay": -1.0},
+    ],
+)
+def test_nonsense_is_refused(wrong):
+    with pytest.raises(SoftscopeError, match=next(iter(wrong))):
+        TrainSettings(**wrong)
