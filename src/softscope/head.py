@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Floats, as_matrix, as_vector, check_finite, chunk_rows, spans
+from .blas import rows_round_alike
 from .errors import SoftscopeError
 from .files import read_safetensors, safetensors_header, write_safetensors
 
@@ -89,13 +90,18 @@ class Head:
         """z W' of `rows` into `out` [N, K], without the bias and without looking at the values.
 
         Always multiplied in blocks of `block_rows` rows, the last one padded: how BLAS rounds depends on the shapes,
-        so that only this way a row's logits do not depend on the rows beside it.
+        so that only this way a row's logits do not depend on the rows beside it. Where float32 products depend on a
+        row's place in the block too, they are made in float64.
         """
-        weight = self._transposed(out.dtype)
+        weight = self._transposed(out.dtype if rows_round_alike() else np.dtype(np.float64))
         height = self.block_rows
         whole = len(rows) - len(rows) % height
         for span in spans(whole, height):
-            np.matmul(np.ascontiguousarray(rows[span], weight.dtype), weight, out=out[span])
+            block = np.ascontiguousarray(rows[span], weight.dtype)
+            if weight.dtype == out.dtype:
+                np.matmul(block, weight, out=out[span])
+            else:
+                out[span] = np.matmul(block, weight)
         if whole < len(rows):
             block = np.zeros((height, self.n_features), weight.dtype)
             block[: len(rows) - whole] = rows[whole:]

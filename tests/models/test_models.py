@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from softscope import SoftscopeError
+from softscope.cli import extract as cli_extract
 from softscope.models.opening import open_model
 from softscope.paper.nets import build, save_model
+from softscope.paper.nets.saving import open_saved
 
 FACTORY = """
 from torch import nn
@@ -36,7 +38,7 @@ def factory(tmp_path, monkeypatch):
 
 def test_an_own_file_brings_its_classes_and_data_set(tmp_path):
     save_model(build("toy"), tmp_path / "m.safetensors", classes=["x", "y", "z"], dataset="blobs")
-    opened = open_model(str(tmp_path / "m.safetensors"))
+    opened = open_saved(tmp_path / "m.safetensors")
     assert opened.classes == ("x", "y", "z")
     assert opened.dataset == "blobs"
     assert opened.input_shape == (2,)
@@ -89,7 +91,7 @@ def test_a_pickle_with_code_is_refused_and_not_run(factory, capsys):
 
 def test_a_scripted_model_is_refused(factory):
     (factory / "scripted.pt").write_bytes(b"PK code and weights")
-    with pytest.raises(SoftscopeError, match=r"no \.safetensors file"):
+    with pytest.raises(SoftscopeError, match="would run their code"):
         open_model(str(factory / "scripted.pt"))
 
 
@@ -120,4 +122,4 @@ def test_weights_of_another_architecture_are_refused(factory):
 def test_weights_with_an_own_file_are_refused(tmp_path):
     save_model(build("toy"), tmp_path / "m.safetensors")
     with pytest.raises(SoftscopeError, match="--weights go with a factory"):
-        open_model(str(tmp_path / "m.safetensors"), "w.pt")
+        cli_extract._open_model(str(tmp_path / "m.safetensors"), "w.pt", [0.0], [1.0])

@@ -70,7 +70,8 @@ def open_model(
 
         return OnnxClassifier(model, mean=mean, std=std)
     if ":" not in model or Path(model).exists():
-        raise SoftscopeError(f"{model}: is not a model of a kind this can open", _MODEL)
+        path = existing_file(model)
+        raise SoftscopeError(f"{path}: scripted and pickled models would run their code and aren't opened", _MODEL)
     module = _made(model)
     if weights is not None:
         _load_weights(module, weights)

@@ -227,7 +227,7 @@ def test_labels_beyond_the_class_names_are_refused(data_home):
     with pytest.raises(SoftscopeError, match=r"row 0 has label 10, expected 0\.\.9"):
         load("mnist", "test")
     write_parquet(path, [encode(noise(1, 28, 28, 1)[0])], [0], names=["cat", "dog"])
-    with pytest.raises(SoftscopeError, match="has 2 classes, mnist has 10"):
+    with pytest.raises(SoftscopeError, match="has 2 classes, expected 10"):
         load("mnist", "test")
 
 

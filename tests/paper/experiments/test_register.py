@@ -34,5 +34,6 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 def test_the_register_imports_no_experiment() -> None:
-    code = "import softscope.paper.experiments, sys\nprint([m for m in sys.modules if '.x0' in m or m in ('torch', 'scipy')])"
+    loaded = "[m for m in sys.modules if '.x0' in m or m in ('torch', 'scipy')]"
+    code = f"import softscope.paper.experiments, sys; print({loaded})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

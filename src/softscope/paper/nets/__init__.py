@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from ...errors import SoftscopeError
 
 if TYPE_CHECKING:
-    from ...models.preprocessing import Normalise as Normalise
     from .base import Net as Net
     from .efficientnet import EfficientNetLite as EfficientNetLite
     from .filter import FilterNet as FilterNet
@@ -38,7 +37,6 @@ NETS = {
 
 _HOMES = {
     "Net": "base",
-    "Normalise": "base",
     "Toy": "toy",
     "Small": "small",
     "LeNet": "lenet",
@@ -58,7 +56,6 @@ __all__ = [
     "FilterNet",
     "LeNet",
     "Net",
-    "Normalise",
     "ResNet18",
     "SavedModel",
     "Small",
