@@ -44,7 +44,7 @@ def extract_features(
 ) -> FeatureSet:
     """What the last layer of `model` sees of each of `images`, as float32 [N, H].
 
-    `images` are passed to the model in batches as they are (networks of `softscope.paper.nets` take uint8 pixels). The model
+    `images` are passed to the model in batches as they are (the networks of the paper take uint8 pixels). The model
     is in evaluation mode meanwhile. Each batch is checked: the head applied to the features must give the model's
     logits to 1e-4, relative to the largest. `layer="before"` takes the input of the last non-linearity instead, a map
     averaged over its positions; the check then applies the non-linearity. With `out` rows go to that file, a batch at a
