@@ -3,12 +3,16 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from .errors import SoftscopeError
+
+# Metadata of a dataclass field that joined later: `plain` leaves it out at its default, so that runs named before the
+# field existed keep their names.
+LATER = {"later": True}
 
 
 def plain(value: Any, where: str = "value") -> Any:
@@ -24,7 +28,8 @@ def plain(value: Any, where: str = "value") -> Any:
             raise SoftscopeError(f"{where}: is {value}, which JSON can't hold", "Use None for what is undefined")
         return float(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name), f"{where}.{f.name}") for f in fields(value)}
+        given = {f.name: getattr(value, f.name) for f in fields(value) if not _left_out(f, getattr(value, f.name))}
+        return {name: plain(item, f"{where}.{name}") for name, item in given.items()}
     if isinstance(value, Mapping):
         if any(not isinstance(key, str) for key in value):
             raise SoftscopeError(f"{where}: has keys that are no strings", "Use str(key)")
@@ -38,3 +43,7 @@ def fingerprint(value: Any) -> str:
     """sha256 of the canonical JSON of `value`: sorted keys, no spaces, shortest exact floats."""
     canonical = json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _left_out(field: Field[Any], value: Any) -> bool:
+    return "later" in field.metadata and bool(value == field.default)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def reproduce(
     names: Annotated[list[str], typer.Argument(help="X1a, a figure's label such as fig_2d, or all.", metavar="ID...")],
-    scale: Annotated[str, typer.Option(help="smoke (seconds), laptop (minutes) or paper (its protocol).")] = "smoke",
+    scale: Annotated[
+        str, typer.Option(help="smoke (seconds), laptop (minutes), overnight (hours) or paper (all of it).")
+    ] = "smoke",
     runs: Annotated[int | None, typer.Option(help="Independent runs, if not the scale's own number.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the first run, if not the scale's own.")] = None,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",

@@ -55,6 +55,25 @@ def test_a_network_is_trained_once(network: TrainedNetwork, monkeypatch: pytest.
         trained(store, replace(PLAN, training=replace(PLAN.training, seed=1)))
 
 
+def test_snapshots_are_kept_from_the_first_epoch_to_the_last_and_the_last_is_the_model(
+    network: TrainedNetwork, tmp_path: Path
+) -> None:
+    import torch
+
+    from softscope.paper.nets import load_model
+
+    assert network.snapshots() == {}
+    plan = replace(PLAN, snapshots=3)
+    kept = trained(Store(tmp_path), plan)
+    assert list(kept.snapshots()) == [1, 2, 4]
+    first, *_, last = (load_model(path).net.state_dict() for path in kept.snapshots().values())
+    model = kept.net().state_dict()
+    assert all(torch.equal(model[name], last[name]) for name in model)
+    assert not torch.equal(model["classifier.weight"], first["classifier.weight"])
+    np.testing.assert_array_equal(kept.test.array(), network.test.array())
+    assert replace(PLAN, snapshots=1).snapshot_epochs() == (4,)
+
+
 def test_the_subsets_name_each_part_once(network: TrainedNetwork) -> None:
     found = subsets([network, network])
     assert len(found) == len(set(found)) == 3

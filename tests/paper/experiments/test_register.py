@@ -13,7 +13,7 @@ from softscope.paper.experiments.base import SCALE_NAMES, Settings
 @pytest.mark.parametrize("entry", REGISTER, ids=lambda entry: entry.id)
 def test_every_experiment_has_settings_for_each_scale(entry: Entry) -> None:
     experiment = load(entry)
-    assert tuple(experiment.scales) == SCALE_NAMES
+    assert tuple(experiment.scales) in (SCALE_NAMES, tuple(name for name in SCALE_NAMES if name != "overnight"))
     assert all(isinstance(settings, Settings) for settings in experiment.scales.values())
     assert callable(experiment.run)
     assert entry.title

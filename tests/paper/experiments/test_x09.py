@@ -57,6 +57,18 @@ def test_the_plans_of_the_networks_that_results_rest_on_have_not_changed() -> No
     assert all(plan.data.train is None and plan.data.test is None and len(plan.ood) == 4 for plan in paper)
 
 
+def test_the_names_of_the_overnight_networks_stay_and_do_not_depend_on_the_number_of_runs(tmp_path: Path) -> None:
+    store, overnight = Store(tmp_path), SCALES["overnight"]
+    names = {
+        runs: [store.run(plan).path.name for own in replace(overnight, runs=runs).single_runs() for plan in plans(own)]
+        for runs in (1, 3)
+    }
+    assert names[3][:5] == names[1]
+    assert len(set(names[3])) == 15
+    assert names[1][0] == "NetworkPlan-7222fd6ac6c6286ca7e1b07f1a3efe79"
+    assert [plan.training.augment for plan in plans(overnight)] == ["crop", "crop+flip", "crop", *2 * ["crop+flip"]]
+
+
 def test_every_network_meets_all_data_sets_but_its_own() -> None:
     one, *_ = plans(FiveSettings(recipes={"digits-0-1": Recipe(1), "digits-2-3": Recipe(1), "mnist": Recipe(1, 50)}))
     assert one.data.classes == (0, 1)

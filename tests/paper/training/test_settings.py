@@ -25,6 +25,27 @@ def test_the_rate_of_very_short_trainings_is_positive_and_at_most_the_peak(steps
     assert all(0 < rate <= 0.4 for rate in rates)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_a_stated_warm_up_is_torchs_pct_start(share):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=0.4, total_steps=40, pct_start=share, cycle_momentum=False
+    )
+    settings = TrainSettings(optimizer="sgd", lr=0.4, warm_up=share)
+    for step in range(40):
+        assert settings.rate(step, 40) == pytest.approx(schedule.get_last_lr()[0], rel=1e-9)
+        optimizer.step()
+        if step < 39:
+            schedule.step()
+
+
+def test_fields_that_joined_later_leave_the_names_of_older_runs_alone():
+    from softscope.canonical import plain
+
+    assert plain(TrainSettings()).keys().isdisjoint({"warm_up", "average"})
+    assert plain(TrainSettings(average=0.25))["average"] == 0.25
+
+
 def test_adam_keeps_its_rate():
     assert {TrainSettings(lr=1e-3).rate(step, 10) for step in range(10)} == {1e-3}
 
@@ -43,6 +64,8 @@ def test_adam_keeps_its_rate():
         {"momentum": 1.0},
         {"label_smoothing": 1.0},
         {"weight_decay": -1.0},
+        {"warm_up": 1.0},
+        {"average": -0.1},
     ],
 )
 def test_nonsense_is_refused(wrong):

@@ -21,7 +21,7 @@ from ...runs import Store
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCALE_NAMES = ("smoke", "laptop", "paper")
+SCALE_NAMES = ("smoke", "laptop", "overnight", "paper")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +168,6 @@ class Experiment:
     def settings(self, scale: str, *, runs: int | None = None, seed: int | None = None) -> Settings:
         """The settings of `scale`, with another number of runs or another seed if given."""
         if scale not in self.scales:
-            raise SoftscopeError(f"no scale is called {scale!r}", f"Choose one of {', '.join(SCALE_NAMES)}")
+            raise SoftscopeError(f"no scale is called {scale!r}", f"Choose one of {', '.join(self.scales)}")
         given = {"runs": runs, "seed": seed}
         return replace(self.scales[scale], **{name: value for name, value in given.items() if value is not None})

@@ -7,12 +7,16 @@ network.diagnose_command("report")                # opens it with `softscope dia
 """
 
 import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ...canonical import LATER
 from ...features import FeatureSet
 from ...files import sha256
 from ...head import Head
@@ -24,8 +28,9 @@ from ..datasets.folders import require_files
 from ..training import TrainSettings
 
 if TYPE_CHECKING:
+    from ...torch_door import nn
     from ..nets import Net
-    from ..training.loop import AfterStep
+    from ..training.loop import AfterStep, EpochRecord
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ class NetworkPlan:
     """All that determines a trained network.
 
     `net` of `softscope.paper.nets` with its `config` (without `classes`), `data` it learns, `ood` sets it is confronted
-    with, `training`, whose seed also draws the first weights.
+    with, `training`, whose seed also draws the first weights. With `snapshots` the weights after about so many epochs,
+    evenly from the first to the last, are kept beside the model.
 
     A plan that does something else to the network inherits from this one and adds what it does as fields.
     """
@@ -69,6 +75,11 @@ class NetworkPlan:
     ood: tuple[Images, ...] = ()
     net: str = "lenet"
     config: Mapping[str, Any] = field(default_factory=dict)
+    snapshots: int = field(default=0, metadata=LATER)
+
+    def snapshot_epochs(self) -> tuple[int, ...]:
+        """The epochs (from 1) whose weights are kept."""
+        return tuple(np.unique(np.linspace(self.training.epochs, 1, self.snapshots).round().astype(int)).tolist())
 
     def build(self, classes: int) -> "Net":
         """The untrained network."""
@@ -130,6 +141,10 @@ class TrainedNetwork:
 
         return load_model(self.fit.path("model.safetensors")).net
 
+    def snapshots(self) -> dict[int, Path]:
+        """Files of `save_model` by the epoch (from 1) they were kept after; the weights as they were, not averaged."""
+        return {epoch: self.fit.path(_snapshot_file(epoch)) for epoch in self.plan.snapshot_epochs()}
+
     def diagnose_command(self, out: str) -> str:
         """The command that diagnoses this network and writes its report to `out`; paths as seen from this folder."""
         home = self.made.folder
@@ -162,6 +177,10 @@ def _digits_digest(split: str) -> dict[str, str]:
     return load("digits", split).sha256
 
 
+def _snapshot_file(epoch: int) -> str:
+    return f"epoch-{epoch}.safetensors"
+
+
 def _train(plan: NetworkPlan, draft: Draft) -> None:
     from ...images import fit_images
     from ..nets import save_model
@@ -169,6 +188,12 @@ def _train(plan: NetworkPlan, draft: Draft) -> None:
 
     images = plan.data.load("train")
     net = plan.build(len(images.class_names))
+    classes, dataset, moments = images.class_names, plan.data.dataset, plan.snapshot_epochs()
+
+    def keep(now: "nn.Module", epoch: int, _: "EpochRecord") -> None:
+        if epoch in moments:
+            save_model(net, draft.scratch / _snapshot_file(epoch), classes=classes, dataset=dataset)
+
     found = train(
         net,
         fit_images(images.images, net.input_shape),
@@ -177,8 +202,11 @@ def _train(plan: NetworkPlan, draft: Draft) -> None:
         checkpoint_dir=draft.scratch,
         progress=False,
         after_step=plan.after_step(),
+        after_epoch=keep,
     )
-    save_model(net, draft.path("model.safetensors"), classes=images.class_names, dataset=plan.data.dataset)
+    save_model(net, draft.path("model.safetensors"), classes=classes, dataset=dataset)
+    for epoch in moments:
+        shutil.copyfile(draft.scratch / _snapshot_file(epoch), draft.path(_snapshot_file(epoch)))
     draft.json({name: [getattr(epoch, name) for epoch in found.history] for name in ("loss", "accuracy")}, "history")
 
 

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ...canonical import plain
 from ...errors import SoftscopeError
 from ...files import read_safetensors, write_safetensors
 from ...torch_door import nn, torch
+from .averaging import WeightAverage
 from .settings import TrainSettings
 
 log = logging.getLogger(__name__)
@@ -34,7 +36,7 @@ class Progress:
 
 def fingerprint(settings: TrainSettings, images: torch.Tensor, labels: torch.Tensor) -> str:
     """A digest of all that must be the same for a training to be continued."""
-    digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(plain(settings), sort_keys=True).encode())
     for tensor in (images, labels):
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
         digest.update(tensor.contiguous().numpy().data)
@@ -42,20 +44,31 @@ def fingerprint(settings: TrainSettings, images: torch.Tensor, labels: torch.Ten
 
 
 def save_checkpoint(
-    folder: str | os.PathLike[str], net: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, of: str
+    folder: str | os.PathLike[str],
+    net: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    progress: Progress,
+    of: str,
+    average: WeightAverage | None = None,
 ) -> None:
-    """Write weights, optimiser state and progress of the training `of` (its fingerprint), atomically."""
+    """Write weights, optimiser state, mean weights and progress of the training `of` (its fingerprint), atomically."""
     tensors = {f"net.{name}": _numpy(tensor) for name, tensor in net.state_dict().items()}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": _numpy(value) for name, value in state.items() if value is not None}
+    if average is not None:
+        tensors |= {f"average.{index}": _numpy(mean) for index, mean in enumerate(average.means)}
     metadata = {"format": "softscope.checkpoint", "of": of, "progress": json.dumps(asdict(progress))}
     write_safetensors(Path(folder) / FILE, tensors, metadata)
 
 
 def load_checkpoint(
-    folder: str | os.PathLike[str], net: nn.Module, optimizer: torch.optim.Optimizer, of: str
+    folder: str | os.PathLike[str],
+    net: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    of: str,
+    average: WeightAverage | None = None,
 ) -> Progress | None:
-    """Put a saved state back into `net` and `optimizer`; None where there is none or it is damaged."""
+    """Put a saved state back into `net`, `optimizer` and `average`; None where there is none or it is damaged."""
     path = Path(folder) / FILE
     if not path.exists():
         return None
@@ -72,6 +85,8 @@ def load_checkpoint(
             "Give another folder, or delete this one to start again",
         )
     _restore(path, net, optimizer, tensors)
+    if average is not None:
+        average.means = [_like(tensors[f"average.{i}"], mean) for i, mean in enumerate(average.means)]
     return progress
 
 

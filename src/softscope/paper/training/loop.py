@@ -14,6 +14,7 @@ from ...errors import SoftscopeError
 from ...torch_door import best_device, keep_freed_memory, nn, reproducible, torch
 from ..nets.base import in_memory_order
 from .augment import augmented
+from .averaging import BATCH_NORM_IMAGES, WeightAverage, estimating_batch_norm
 from .bar import TrainingBar
 from .checkpoint import Progress, fingerprint, load_checkpoint, save_checkpoint
 from .precision import batch_loss, choose_precision, has_bfloat16, step_times
@@ -64,6 +65,8 @@ def train(
 
     With `checkpoint_dir` the state is saved after each epoch and a second call continues from there, to the same bits.
     `after_step(net, step, steps)` runs after each update, with steps counted from 1 (X4 moves the last layer there).
+    `after_epoch(net, epoch, record)` runs before the epoch's checkpoint: a killed training may call it twice for one
+    epoch, with the same weights, but never leaves one out.
     """
     settings = settings or TrainSettings()
     x, y = as_tensors(net, images, labels)
@@ -95,7 +98,8 @@ class _Run:
         self.x, self.y = x.to(device), y.to(device)
         self.optimizer = _optimizer(net, settings)
         self.steps = settings.epochs * sum(1 for _ in _batches(torch.arange(len(x)), settings.batch))
-        found = None if folder is None else load_checkpoint(folder, net, self.optimizer, self.of)
+        self.average = WeightAverage(net, settings.average, self.steps) if settings.average else None
+        found = None if folder is None else load_checkpoint(folder, net, self.optimizer, self.of, self.average)
         self.progress = found or Progress((), self._precision(), 0.0)
         if found is None:
             # Fixes the measured precision: a training killed in its first epoch starts again with the same one.
@@ -120,10 +124,11 @@ class _Run:
                 )
                 seconds = self.progress.seconds + time.perf_counter() - start
                 self.progress = Progress((*self.progress.history, asdict(record)), self.progress.precision, seconds)
-                self._save()
-                bar.epoch_done(epoch + 1, record.test_accuracy)
                 if after_epoch is not None:
                     after_epoch(self.net, epoch + 1, record)
+                self._save()
+                bar.epoch_done(epoch + 1, record.test_accuracy)
+        self._take_average()
         return self._result(resumed_from)
 
     def _epoch(self, epoch: int, bar: TrainingBar, after_step: AfterStep | None) -> tuple[float, float]:
@@ -139,6 +144,8 @@ class _Run:
             batch = augmented(self.x[rows], settings.augment, generator)
             loss, logits = self._update(batch, self.y[rows], settings.rate(step, self.steps))
             step += 1
+            if self.average is not None:
+                self.average.update(step)
             if after_step is not None:
                 with torch.no_grad():
                     after_step(self.net, step, self.steps)
@@ -152,6 +159,17 @@ class _Run:
                 f"training diverged in epoch {epoch + 1}: the loss is {mean}", "Lower the learning rate"
             )
         return mean, right / seen
+
+    def _take_average(self) -> None:
+        """The mean weights become the network's; batch norm learns them from augmented images, in float32."""
+        if self.average is None:
+            return
+        self.average.apply()
+        generator = torch.Generator().manual_seed(_seed_of(self.settings.seed, self.settings.epochs))
+        some = torch.randperm(len(self.x), generator=generator)[:BATCH_NORM_IMAGES]
+        with estimating_batch_norm(self.net):
+            for rows in _batches(some, self.settings.batch):
+                self.net(augmented(self.x[rows.to(self.x.device)], self.settings.augment, generator))
 
     def _update(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> tuple[torch.Tensor, torch.Tensor]:
         for group in self.optimizer.param_groups:
@@ -174,7 +192,7 @@ class _Run:
 
     def _save(self) -> None:
         if self.folder is not None:
-            save_checkpoint(self.folder, self.net, self.optimizer, self.progress, self.of)
+            save_checkpoint(self.folder, self.net, self.optimizer, self.progress, self.of, self.average)
 
     def _result(self, resumed_from: int) -> TrainResult:
         seconds = self.progress.seconds

@@ -1,9 +1,10 @@
 """What determines a training besides the network and the data, and the learning rate of each step."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from ...canonical import LATER
 from ...errors import SoftscopeError
 
 Optimizer = Literal["adam", "sgd"]
@@ -16,6 +17,9 @@ class TrainSettings:
     """Same settings, same data, same machine: the same weights to the last bit (on the CPU).
 
     optimizer     "adam" (constant rate) or "sgd" (Nesterov, one-cycle rate with its peak at `lr`)
+    warm_up       share of the steps over which the rate of "sgd" rises to its peak; a cosine brings it down afterwards
+    average       share of the steps, counted from the end, whose weights are averaged to give the trained network;
+                  batch norm is estimated again for them. 0: the last weights
     augment       "none", "crop" (4 pixels of black padding) or "crop+flip"; only where the data set calls for it
     standardise   take the network's first step, mean and std of each channel, from the training images (else x / 255)
     label_smoothing  0 by default: it changes the softmax this project is about
@@ -36,6 +40,8 @@ class TrainSettings:
     precision: Precision = "auto"
     seed: int = 0
     threads: int = 2
+    warm_up: float = field(default=0.3, metadata=LATER)
+    average: float = field(default=0.0, metadata=LATER)
 
     def __post_init__(self) -> None:
         choices = {"optimizer": Optimizer, "augment": Augment, "precision": Precision}
@@ -49,19 +55,19 @@ class TrainSettings:
                 raise SoftscopeError(f"{name}: {getattr(self, name)}", "Give a whole number of at least 1")
         if not (self.lr > 0 and math.isfinite(self.lr)):
             raise SoftscopeError(f"lr: {self.lr}", "Give a learning rate above 0")
-        for name in ("weight_decay", "momentum", "label_smoothing"):
+        for name in ("weight_decay", "momentum", "label_smoothing", "warm_up", "average"):
             limit = math.inf if name == "weight_decay" else 1.0
             if not 0 <= getattr(self, name) < limit:
                 raise SoftscopeError(f"{name}: {getattr(self, name)}", f"Give a number in [0, {limit})")
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of `step` (from 0) out of `steps`."""
-        return one_cycle(step, steps, self.lr) if self.optimizer == "sgd" else self.lr
+        return one_cycle(step, steps, self.lr, self.warm_up) if self.optimizer == "sgd" else self.lr
 
 
-def one_cycle(step: int, steps: int, peak: float) -> float:
-    """From peak/25 up to `peak` over the first 30 % of steps, then down to peak/250,000, both along a cosine."""
-    top = 0.3 * steps - 1.0
+def one_cycle(step: int, steps: int, peak: float, warm_up: float = 0.3) -> float:
+    """From peak/25 up to `peak` over the share `warm_up` of the steps, then down to peak/250,000, both by a cosine."""
+    top = warm_up * steps - 1.0
     last = steps - 1.0
     if step <= top:
         return _arc(peak / 25, peak, step / top if top > 0 else 1.0)
