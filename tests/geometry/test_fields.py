@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 
 from softscope import Head
 from softscope.errors import SoftscopeError
-from softscope.geometry import Components, density_field, entropy_field, max_field
+from softscope.geometry import KnownMixture, density_field, entropy_field, max_field
 
 SIZES = [(2, 2), (3, 2), (10, 64), (100, 512)]
 
@@ -121,11 +121,11 @@ def test_the_explicit_mixture_agrees_with_scipy(count, features, seed):
         ],
         axis=0,
     )
-    np.testing.assert_allclose(Components(weights, means, covariances).log_density(z), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(KnownMixture(weights, means, covariances).log_density(z), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_draws_have_the_moments_of_the_mixture():
-    mixture = Components(*random_components(3, 2, seed=3))
+    mixture = KnownMixture(*random_components(3, 2, seed=3))
     z, labels = mixture.sample(200_000, np.random.default_rng(0))
     np.testing.assert_allclose(np.bincount(labels) / len(labels), mixture.weights, atol=0.005)
     for i in range(3):

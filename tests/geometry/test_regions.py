@@ -11,7 +11,7 @@ from softscope import FeatureSet, Head
 from softscope.errors import SoftscopeError
 from softscope.estimators.softmax import MaxProbability
 from softscope.geometry import (
-    Components,
+    KnownMixture,
     SlabRegion,
     confidence_threshold,
     density_region,
@@ -26,12 +26,13 @@ from softscope.geometry import (
     share_of_ball,
     share_under,
     slab_offset,
+    uniform_in_ball,
+    uniform_on_sphere,
     valid_region,
     valid_threshold,
 )
-from softscope.geometry.volumes import uniform_in_ball, uniform_on_sphere
 
-TWO = Components([0.3, 0.7], [[2.0, 1.0], [-2.0, 0.5]], [np.diag([0.5, 1.0]), [[0.8, 0.3], [0.3, 0.6]]])
+TWO = KnownMixture([0.3, 0.7], [[2.0, 1.0], [-2.0, 0.5]], [np.diag([0.5, 1.0]), [[0.8, 0.3], [0.3, 0.6]]])
 PAIR = Head(np.array([[1.5, 0.5], [-1.5, -0.5]]), np.array([0.2, -0.1]))
 
 
@@ -113,9 +114,9 @@ def test_for_two_classes_slab_exact_linear_and_entropy_regions_are_one():
 
 
 def test_the_erf_form_agrees_with_the_exact_offset_for_separable_classes():
-    apart = Components([0.4, 0.6], [[4.0, 0.0], [-4.0, 1.0]], TWO.covariances)
+    apart = KnownMixture([0.4, 0.6], [[4.0, 0.0], [-4.0, 1.0]], TWO.covariances)
     assert gaussian_offset(PAIR, apart) == pytest.approx(slab_offset(PAIR, apart), rel=1e-6)
-    near = Components([0.4, 0.6], [[0.5, 0.0], [-0.5, 1.0]], TWO.covariances)
+    near = KnownMixture([0.4, 0.6], [[0.5, 0.0], [-0.5, 1.0]], TWO.covariances)
     assert abs(gaussian_offset(PAIR, near) - slab_offset(PAIR, near)) > 1e-2
 
 
@@ -125,12 +126,12 @@ def test_the_slab_is_for_two_classes_only():
 
 
 def test_one_gaussian_has_the_chi_square_ellipsoid():
-    one = Components([1.0], [[1.0, -1.0, 0.0]], [np.diag([0.1, 1.0, 5.0])])
+    one = KnownMixture([1.0], [[1.0, -1.0, 0.0]], [np.diag([0.1, 1.0, 5.0])])
     assert ellipsoid_region(one, 0.05).sizes[0] == pytest.approx(chi2.isf(0.05, 3), rel=1e-9)
 
 
 def test_ellipsoids_of_separated_components_are_the_density_region():
-    apart = Components([0.2, 0.8], [[6.0, 0.0], [-6.0, 0.0]], [np.eye(2) * 0.3, np.diag([2.0, 0.5])])
+    apart = KnownMixture([0.2, 0.8], [[6.0, 0.0], [-6.0, 0.0]], [np.eye(2) * 0.3, np.diag([2.0, 0.5])])
     z = np.random.default_rng(0).uniform(-9, 9, (20_000, 2))
     exact, ellipsoids = density_region(apart, 0.05).contains(z), ellipsoid_region(apart, 0.05).contains(z)
     assert (exact != ellipsoids).mean() < 1e-3
@@ -227,3 +228,21 @@ def test_region_sizes_of_a_trained_head_say_how_much_room_there_is():
     larger = region_sizes(head, train, epsilon=0.3, samples=20_000)
     assert larger.ball["max"].value > sizes.ball["max"].value
     assert "density" not in larger.ball
+
+
+def test_the_gaussian_reference_has_the_mean_and_the_covariance_of_training():
+    rng = np.random.default_rng(8)
+    # Far from the origin: products that are not centred would spread the reference along the mean.
+    z = np.array([6.0, -4.0]) + rng.standard_normal((4000, 2)) @ np.array([[0.5, 0.2], [0.0, 0.3]])
+    head = Head(np.array([[1.0, 0.0], [-1.0, 0.5]]), np.array([-6.0, 6.0]))
+    sizes = region_sizes(head, FeatureSet(z), samples=200_000)
+    drawn = np.random.default_rng(9).multivariate_normal(z.mean(axis=0), np.cov(z.T), 200_000)
+    for name, region in {"max": exact_region(head, sizes.logit_t), "entropy": entropy_region(head, z)}.items():
+        expected = region.contains(drawn).mean()
+        assert 0.01 < expected < 0.2
+        assert sizes.gaussian[name].value == pytest.approx(expected, abs=5 * sizes.gaussian[name].standard_error)
+
+
+def test_an_equation_for_the_slab_without_a_solution_is_said_in_one_line():
+    with pytest.raises(SoftscopeError, match="no half width"):
+        slab_offset(PAIR, TWO, 1.5)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..geometry.regions import valid_threshold
+from ..geometry import valid_threshold
 from ..metrics import roc_curve
 from .model import Curve, Histogram, ThresholdTable
 from .resampling import Rows

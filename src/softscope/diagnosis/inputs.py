@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..geometry.regions import valid_threshold
+from ..geometry import valid_threshold
 from .ceiling import CeilingScores
 from .model import OUTCOMES, InputRow, Inputs
 from .scores import Scored

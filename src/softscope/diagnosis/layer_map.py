@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..estimators.softmax import log_odds
 from ..features import FeatureSet
-from ..geometry.plane import Plane
+from ..geometry import Plane
 from ..head import Head
 from .model import FinalLayerMap
 from .sets import confidence

@@ -10,8 +10,7 @@ from ..estimators import Estimator
 from ..estimators.base import each_chunk
 from ..estimators.reference import class_moments
 from ..features import FeatureSet
-from ..geometry.sizes import region_sizes
-from ..geometry.structures import StructureReport, structure_report
+from ..geometry import StructureReport, region_sizes, structure_report
 from ..head import Head
 from ..metrics import Interval
 from ..mixture.class_moments import RANK_TOLERANCE, ClassMoments

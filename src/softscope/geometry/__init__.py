@@ -1,8 +1,8 @@
-"""The paper's theory, executable: structures, vector fields, valid OOD regions and their sizes, and the claims."""
+"""The paper's theory, executable: structures, vector fields, valid OOD regions and their sizes."""
 
-from .codes import SphericalCode, spherical_code
-from .components import Components
 from .fields import density_field, entropy_field, max_field
+from .known import KnownMixture
+from .plane import Plane
 from .regions import (
     EllipsoidRegion,
     HeadRegion,
@@ -17,24 +17,37 @@ from .regions import (
     valid_region,
     valid_threshold,
 )
-from .sizes import RegionSizes, region_sizes
+from .sizes import (
+    RegionSizes,
+    Share,
+    log_ball_volume,
+    region_sizes,
+    share_of_ball,
+    share_under,
+    shares_under,
+    uniform_in_ball,
+    uniform_on_sphere,
+)
 from .structures import (
+    SphericalCode,
     StructureReport,
     lopsided,
     optimal_structure,
     random_rotation,
     random_structure,
     sandwich,
+    simplex,
+    spherical_code,
     stack,
     structure_report,
 )
 from .two_class import SlabRegion, gaussian_offset, slab_offset
-from .volumes import Share, log_ball_volume, share_of_ball, share_under, shares_under
 
 __all__ = [
-    "Components",
     "EllipsoidRegion",
     "HeadRegion",
+    "KnownMixture",
+    "Plane",
     "Region",
     "RegionSizes",
     "ScoreRegion",
@@ -62,10 +75,13 @@ __all__ = [
     "share_of_ball",
     "share_under",
     "shares_under",
+    "simplex",
     "slab_offset",
     "spherical_code",
     "stack",
     "structure_report",
+    "uniform_in_ball",
+    "uniform_on_sphere",
     "valid_region",
     "valid_threshold",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arrays import Floats, chunk_rows, spans
 from ..head import Head
-from .components import Components
+from .known import KnownMixture
 
 
 def max_field(head: Head, z: Any) -> Floats:
@@ -29,7 +29,7 @@ def density_field(weights: Any, means: Any, covariances: Any, z: Any) -> Floats:
     """
     from scipy.linalg import cho_solve
 
-    mixture = Components(weights, means, covariances)
+    mixture = KnownMixture(weights, means, covariances)
     rows = np.asarray(z, np.float64)
     out = np.zeros_like(rows)
     for span in spans(len(rows), chunk_rows(mixture.n_features)):
@@ -47,8 +47,8 @@ def log_softmax(logits: Floats) -> Floats:
     lead = logits.argmax(axis=1)
     weights = np.exp(shifted)
     np.put_along_axis(weights, lead[:, None], 0.0, axis=1)
-    found: Floats = shifted - np.log1p(weights.sum(axis=1, keepdims=True))
-    return found
+    log_s: Floats = shifted - np.log1p(weights.sum(axis=1, keepdims=True))
+    return log_s
 
 
 def _head_field(head: Head, z: Any, slope: Any) -> Floats:
@@ -78,5 +78,5 @@ def _entropy_slope(log_s: Floats) -> Floats:
     """dU_entropy/dlogits = -s (log s + U_entropy)."""
     s = np.exp(log_s)
     entropy = -(s * log_s).sum(axis=1, keepdims=True)
-    found: Floats = -s * (log_s + entropy)
-    return found
+    slope: Floats = -s * (log_s + entropy)
+    return slope

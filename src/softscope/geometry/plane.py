@@ -21,9 +21,9 @@ class Plane:
         z = np.concatenate([block.astype(np.float64) for block in features])
         origin = z.mean(axis=0)
         axes = np.zeros((2, z.shape[1]))
-        found = _principal(z - origin)
-        signs = np.sign(found[np.arange(len(found)), np.abs(found).argmax(axis=1)])
-        axes[: len(found)] = found * np.where(signs == 0, 1.0, signs)[:, None]
+        largest = _principal(z - origin)
+        signs = np.sign(largest[np.arange(len(largest)), np.abs(largest).argmax(axis=1)])
+        axes[: len(largest)] = largest * np.where(signs == 0, 1.0, signs)[:, None]
         return cls(origin, axes)
 
     def project(self, z: NDArray) -> Floats:

@@ -17,7 +17,7 @@ from ..errors import SoftscopeError
 from ..estimators.softmax import log_entropy, log_odds, margin
 from ..features import FeatureSet
 from ..head import Head
-from .components import Components
+from .known import KnownMixture
 
 _MIXTURE_DRAWS = 1_000_000
 
@@ -86,7 +86,7 @@ class ScoreRegion(Region):
 
 
 class Scorer(Protocol):
-    """Anything fitted that gives one uncertainty a row, such as an Estimator."""
+    """Anything fitted that gives one uncertainty per row, such as an Estimator."""
 
     n_features_: int
 
@@ -116,7 +116,7 @@ def valid_region(estimator: Scorer, train: Any, epsilon: float = 0.05) -> ScoreR
     return ScoreRegion(estimator.uncertainty, estimator.n_features_, threshold)
 
 
-def confidence_threshold(head: Head, train: FeatureSet | Components | NDArray, epsilon: float = 0.05) -> float:
+def confidence_threshold(head: Head, train: FeatureSet | KnownMixture | NDArray, epsilon: float = 0.05) -> float:
     """logit(t) such that the region of U_max is { z : max_i s_i < t }, from features or from a mixture (T4)."""
     return -_threshold_of(head, log_odds, train, epsilon)
 
@@ -129,17 +129,17 @@ def exact_region(head: Head, logit_t: float) -> HeadRegion:
 def linear_region(head: Head, logit_t: float) -> HeadRegion:
     """T8: { z : l_1 - l_2 < logit(t) }, logits sorted; the union of all slabs around the decision boundaries.
 
-    O(K) a point, any K, bias included; empty for t <= 1/2; a subset of the exact region (T11).
+    O(K) per point, any K, bias included; empty for t <= 1/2; a subset of the exact region (T11).
     """
     return HeadRegion(head, margin, -logit_t)
 
 
-def entropy_region(head: Head, train: FeatureSet | Components | NDArray, epsilon: float = 0.05) -> HeadRegion:
+def entropy_region(head: Head, train: FeatureSet | KnownMixture | NDArray, epsilon: float = 0.05) -> HeadRegion:
     """The exact region of U_entropy, from features or from a mixture (T4); thresholded on log U_entropy."""
     return HeadRegion(head, log_entropy, _threshold_of(head, log_entropy, train, epsilon))
 
 
-def density_region(mixture: Components, epsilon: float = 0.05, *, seed: int = 0) -> ScoreRegion:
+def density_region(mixture: KnownMixture, epsilon: float = 0.05, *, seed: int = 0) -> ScoreRegion:
     """The exact region of U_density of an explicit mixture, its threshold from a million draws (T4, T7)."""
 
     def u_density(z: NDArray) -> Floats:
@@ -156,7 +156,7 @@ class EllipsoidRegion(Region):
     As { U > threshold }: U is the smallest of the distances less c_i, the threshold 0.
     """
 
-    mixture: Components
+    mixture: KnownMixture
     sizes: Floats
     threshold: float = 0.0
 
@@ -165,11 +165,11 @@ class EllipsoidRegion(Region):
         return self.mixture.n_features
 
     def uncertainty(self, z: NDArray) -> Floats:
-        found: Floats = (self.mixture.squared_distances(z) - self.sizes).min(axis=1)
-        return found
+        beyond: Floats = (self.mixture.squared_distances(z) - self.sizes).min(axis=1)
+        return beyond
 
 
-def ellipsoid_region(mixture: Components, epsilon: float = 0.05) -> EllipsoidRegion:
+def ellipsoid_region(mixture: KnownMixture, epsilon: float = 0.05) -> EllipsoidRegion:
     """T7 in closed form: c_i = 2 (log normaliser_i - level), one density level for all components.
 
     The level makes sum_i pi_i P(chi2_H <= c_i) = 1 - epsilon: exact for components that do not overlap.
@@ -189,9 +189,9 @@ def ellipsoid_region(mixture: Components, epsilon: float = 0.05) -> EllipsoidReg
 
 
 def _threshold_of(
-    head: Head, score: Callable[[NDArray], Floats], train: FeatureSet | Components | NDArray, epsilon: float
+    head: Head, score: Callable[[NDArray], Floats], train: FeatureSet | KnownMixture | NDArray, epsilon: float
 ) -> float:
-    if isinstance(train, Components):
+    if isinstance(train, KnownMixture):
         train = train.sample(_MIXTURE_DRAWS, np.random.default_rng(0))[0]
     features = train if isinstance(train, FeatureSet) else FeatureSet(train, name="train")
     values = np.concatenate([score(head.logits(chunk)) for chunk in features.chunks()])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..errors import SoftscopeError
 from ..head import Head
-from .components import Components
+from .known import KnownMixture
 from .regions import Region
 
 
@@ -23,7 +23,7 @@ class Projection:
     squared_norm: float
 
 
-def projection(head: Head, mixture: Components) -> Projection:
+def projection(head: Head, mixture: KnownMixture) -> Projection:
     """The mixture along the normal of the decision boundary; w = w_1 where w_1 = -w_2, as the paper assumes.
 
     Softmax of two classes depends on w_1 - w_2 and b_1 - b_2 alone, so the assumption costs nothing.
@@ -54,7 +54,7 @@ class SlabRegion(Region):
         return -np.abs(z.astype(np.float64) @ normal + offset)
 
 
-def slab_offset(head: Head, mixture: Components, epsilon: float = 0.05) -> float:
+def slab_offset(head: Head, mixture: KnownMixture, epsilon: float = 0.05) -> float:
     """T5: the alpha that leaves a share 1 - epsilon of the mixture outside the slab, both tails of a class counted."""
     from scipy.stats import norm
 
@@ -69,7 +69,7 @@ def slab_offset(head: Head, mixture: Components, epsilon: float = 0.05) -> float
     return _root(excess, 0.0, reach)
 
 
-def gaussian_offset(head: Head, mixture: Components, epsilon: float = 0.05) -> float:
+def gaussian_offset(head: Head, mixture: KnownMixture, epsilon: float = 0.05) -> float:
     """T6 as corrected: the alpha that solves pi_1 erf(.) + pi_2 erf(.) = 1 - 2 epsilon; class 1 is component 0.
 
     pi_1 erf((w'mu_1 - w'(z_0 + a w)) / sqrt(2 w'Sigma_1 w)) + pi_2 erf((w'(z_0 - a w) - w'mu_2) / sqrt(2 w'Sigma_2 w)).
@@ -104,4 +104,6 @@ def _boundary(head: Head) -> tuple[Floats, float]:
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
     from scipy.optimize import brentq
 
+    if excess(low) * excess(high) > 0:
+        raise SoftscopeError("no half width leaves this share of the mixture outside", "Give epsilon in 0..1")
     return float(brentq(excess, low, high, xtol=1e-14, rtol=1e-13))

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from softscope.geometry import ellipsoid_region, linear_region, slab_offset
-from softscope.geometry.components import Components
+from softscope.geometry import KnownMixture, ellipsoid_region, linear_region, slab_offset
 from softscope.geometry.fields import entropy_field, max_field
 from softscope.geometry.regions import EllipsoidRegion, valid_threshold
 from softscope.geometry.structures import random_structure
@@ -44,7 +43,7 @@ def literal_entropy_field(head, z):
 
 def unnormalised_density_field(weights, means, covariances, z):
     """T3 as printed, scaled by its own density."""
-    mixture = Components(weights, means, covariances)
+    mixture = KnownMixture(weights, means, covariances)
     return gradients.printed_density_field(mixture, z)
 
 

@@ -9,18 +9,17 @@ from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...estimators.softmax import log_entropy
-from ...geometry.components import Components
+from ...geometry import KnownMixture, uniform_in_ball
 from ...geometry.regions import EllipsoidRegion, Region, ellipsoid_region, valid_threshold
-from ...geometry.volumes import uniform_in_ball
 from ...head import Head
 from .base import CONDITIONS, CORRECTED, Claim, Finding, decide
 
 EPSILON = 0.05
-Ellipsoids = Callable[[Components, float], Region]
-Density = Callable[[Components, NDArray], Floats]
+Ellipsoids = Callable[[KnownMixture, float], Region]
+Density = Callable[[KnownMixture, NDArray], Floats]
 
 
-def u_density(mixture: Components, z: NDArray) -> Floats:
+def u_density(mixture: KnownMixture, z: NDArray) -> Floats:
     """-log q(z)."""
     return -mixture.log_density(z)
 
@@ -55,7 +54,7 @@ def check_ellipsoids(*, formula: Ellipsoids = ellipsoid_region, trials: int = 12
     )
 
 
-def printed_ellipsoids(mixture: Components, epsilon: float) -> Region:
+def printed_ellipsoids(mixture: KnownMixture, epsilon: float) -> Region:
     """T7 as printed: (z - mu_i)' Sigma_i (z - mu_i) > c_i, each c_i such that a share 1 - epsilon of its own is inside.
 
     The c_i are not printed; these are the most favourable choice that gets each component's share right.
@@ -65,7 +64,7 @@ def printed_ellipsoids(mixture: Components, epsilon: float) -> Region:
     for factor, covariance in zip(mixture.factors, mixture.covariances):
         z = draws @ factor.T
         sizes.append(np.quantile(np.einsum("nh,hg,ng->n", z, covariance, z), 1 - epsilon))
-    inverted = Components(mixture.weights, mixture.means, np.linalg.inv(mixture.covariances))
+    inverted = KnownMixture(mixture.weights, mixture.means, np.linalg.inv(mixture.covariances))
     return EllipsoidRegion(inverted, np.array(sizes))
 
 
@@ -158,7 +157,7 @@ def four_shares(
     return Flags(accuracy, *shares)
 
 
-def bayes_case(classes: int, size: int, distance: float, rng: np.random.Generator) -> tuple[Head, Components]:
+def bayes_case(classes: int, size: int, distance: float, rng: np.random.Generator) -> tuple[Head, KnownMixture]:
     """Balanced Gaussian classes of one covariance S; their Bayes classifier w_i = S^-1 mu_i, b_i = -mu_i'w_i / 2."""
     means = rng.standard_normal((classes, size))
     means = distance * means / np.linalg.norm(means, axis=1, keepdims=True)
@@ -167,10 +166,10 @@ def bayes_case(classes: int, size: int, distance: float, rng: np.random.Generato
     covariance = covariance * size / np.trace(covariance)
     weight = np.linalg.solve(covariance, means.T).T
     head = Head(weight, -0.5 * (weight * means).sum(axis=1))
-    return head, Components(np.full(classes, 1.0 / classes), means, np.stack([covariance] * classes))
+    return head, KnownMixture(np.full(classes, 1.0 / classes), means, np.stack([covariance] * classes))
 
 
-def _mismatch(mixture: Components, formula: Ellipsoids, rng: np.random.Generator) -> float:
+def _mismatch(mixture: KnownMixture, formula: Ellipsoids, rng: np.random.Generator) -> float:
     """Share of points, half from the mixture and half around it, where formula and exact region disagree."""
     z, _ = mixture.sample(100_000, rng)
     level = valid_threshold(-mixture.log_density(z), EPSILON)
@@ -179,7 +178,7 @@ def _mismatch(mixture: Components, formula: Ellipsoids, rng: np.random.Generator
     return float((formula(mixture, EPSILON).contains(asked) != (-mixture.log_density(asked) > level)).mean())
 
 
-def _random_mixture(rng: np.random.Generator, distance: float) -> Components:
+def _random_mixture(rng: np.random.Generator, distance: float) -> KnownMixture:
     """2 to 4 components on the axes, `distance` times their largest deviation from the origin."""
     count = int(rng.integers(2, 5))
     size = count + int(rng.integers(0, 2))
@@ -188,7 +187,7 @@ def _random_mixture(rng: np.random.Generator, distance: float) -> Components:
     covariances *= np.exp(rng.uniform(-0.7, 0.7, count))[:, None, None]
     largest = float(np.sqrt(np.linalg.eigvalsh(covariances).max()))
     weights = rng.random(count) + 0.3
-    return Components(weights / weights.sum(), distance * largest * np.eye(count, size), covariances)
+    return KnownMixture(weights / weights.sum(), distance * largest * np.eye(count, size), covariances)
 
 
 def _as_row(classes: int, size: int, distance: float, reference: str, found: list[Flags]) -> dict[str, object]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Floats
-from ...geometry.components import Components
+from ...geometry import KnownMixture
 from ...geometry.fields import density_field, entropy_field, max_field
 from ...head import Head
 from .base import CORRECTED, HOLDS, Claim, Finding, decide
@@ -16,7 +16,7 @@ DensityField = Callable[[Floats, Floats, Floats, Floats], Floats]
 _STEP = 1e-30
 _TOLERANCE = 1e-6
 # Two Gaussians of different size, at a point between them: the register's example for T3.
-EXAMPLE = Components([0.5, 0.5], [[0.0, 0.0], [3.0, 1.0]], [0.2 * np.eye(2), 3.0 * np.eye(2)])
+EXAMPLE = KnownMixture([0.5, 0.5], [[0.0, 0.0], [3.0, 1.0]], [0.2 * np.eye(2), 3.0 * np.eye(2)])
 EXAMPLE_POINT = np.array([[1.0, 0.5]])
 
 
@@ -76,7 +76,7 @@ def check_density(*, formula: DensityField = density_field, trials: int = 200, s
     )
 
 
-def printed_density_field(mixture: Components, z: Floats) -> Floats:
+def printed_density_field(mixture: KnownMixture, z: Floats) -> Floats:
     """T3 as printed, up to its common factor: sum_i pi_i exp(-distance_i / 2) Sigma_i^-1 (z - mu_i), no normaliser."""
     scale = np.log(mixture.weights) - 0.5 * mixture.squared_distances(z)
     pull = np.exp(scale - scale.max(axis=1, keepdims=True))
@@ -85,14 +85,14 @@ def printed_density_field(mixture: Components, z: Floats) -> Floats:
     return found
 
 
-def random_mixture(rng: np.random.Generator, count: int, size: int) -> Components:
-    """Components of random weights, places, sizes (over a factor of 30) and orientations."""
+def random_mixture(rng: np.random.Generator, count: int, size: int) -> KnownMixture:
+    """KnownMixture of random weights, places, sizes (over a factor of 30) and orientations."""
     half = rng.standard_normal((count, size, size)) / np.sqrt(size)
     shapes = half @ half.transpose(0, 2, 1) + 0.1 * np.eye(size)
     sizes = np.exp(rng.uniform(-1.7, 1.7, count))
     weights = rng.random(count) + 0.2
     means = 2.0 * rng.standard_normal((count, size))
-    return Components(weights / weights.sum(), means, sizes[:, None, None] * shapes)
+    return KnownMixture(weights / weights.sum(), means, sizes[:, None, None] * shapes)
 
 
 def _check_head_field(formula: HeadField, value: Callable[[NDArray, int], NDArray], trials: int, seed: int) -> Finding:
@@ -123,7 +123,7 @@ def _random_head(rng: np.random.Generator, classes: int, features: int) -> tuple
     return head, rng.standard_normal((1, features))
 
 
-def _density_gradient(mixture: Components, row: Floats) -> Floats:
+def _density_gradient(mixture: KnownMixture, row: Floats) -> Floats:
     """Complex-step gradient of -log q, from determinants and inverses: no code shared with the formula under test."""
     inverses, logdets = np.linalg.inv(mixture.covariances), np.linalg.slogdet(mixture.covariances)[1]
     offsets = (row + 1j * _STEP * np.eye(len(row)))[:, None, :] - mixture.means

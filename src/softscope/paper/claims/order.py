@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from ...arrays import Floats
+from ...geometry import uniform_on_sphere
 from ...geometry.structures import simplex
-from ...geometry.volumes import uniform_on_sphere
 from .base import APPROXIMATE, CONDITIONS, Claim, Finding, decide
 from .violation import largest_violation
 

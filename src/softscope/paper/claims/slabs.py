@@ -6,7 +6,7 @@ import numpy as np
 
 from ...arrays import Floats
 from ...estimators.softmax import entropy, log_entropy, log_odds
-from ...geometry.components import Components
+from ...geometry import KnownMixture
 from ...geometry.fields import entropy_field, max_field
 from ...geometry.regions import HeadRegion, exact_region, linear_region, valid_threshold
 from ...geometry.two_class import Projection, SlabRegion, gaussian_coverage, projection, slab_offset
@@ -15,7 +15,7 @@ from .base import CORRECTED, HOLDS, Claim, Finding, decide
 from .gradients import HeadField
 
 Threshold = Callable[[Floats, float], float]
-Offset = Callable[[Head, Components, float], float]
+Offset = Callable[[Head, KnownMixture, float], float]
 Coverage = Callable[[Projection, float], float]
 Membership = Callable[[Head, float], HeadRegion]
 
@@ -190,7 +190,7 @@ def check_direction(
     )
 
 
-def two_class_case(rng: np.random.Generator, *, opposite: bool) -> tuple[Head, Components]:
+def two_class_case(rng: np.random.Generator, *, opposite: bool) -> tuple[Head, KnownMixture]:
     """A random two-class head (w_1 = -w_2 if `opposite`, else any weights and bias), one Gaussian on each side."""
     size = int(rng.integers(1, 7))
     w = rng.standard_normal(size)
@@ -203,7 +203,7 @@ def two_class_case(rng: np.random.Generator, *, opposite: bool) -> tuple[Head, C
     half = rng.standard_normal((2, size, size)) / np.sqrt(size)
     covariances = 0.6 * half @ half.transpose(0, 2, 1) + 0.2 * np.eye(size)
     share = rng.uniform(0.2, 0.8)
-    return head, Components([share, 1 - share], [origin + apart, origin - rng.uniform(0.7, 1.3) * apart], covariances)
+    return head, KnownMixture([share, 1 - share], [origin + apart, origin - rng.uniform(0.7, 1.3) * apart], covariances)
 
 
 def _printed_first(seen: Projection, alpha: float) -> float:

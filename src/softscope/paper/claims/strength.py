@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...estimators.softmax import entropy, log_odds
+from ...geometry import uniform_on_sphere
 from ...geometry.structures import sandwich
-from ...geometry.volumes import uniform_on_sphere
 from ...head import Head
 from .base import CONDITIONS, CORRECTED, Claim, Finding, decide
 

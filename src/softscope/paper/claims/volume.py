@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...arrays import Floats
+from ...geometry import uniform_on_sphere
 from ...geometry.structures import simplex
-from ...geometry.volumes import uniform_on_sphere
 from .base import CONDITIONS, Claim, Finding, decide
 
 Builder = Callable[[int, int], Floats]

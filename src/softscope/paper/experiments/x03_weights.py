@@ -13,8 +13,7 @@ import numpy as np
 
 from ...engine import Engine
 from ...errors import SoftscopeError
-from ...geometry import structure_report
-from ...geometry.structures import StructureReport
+from ...geometry import StructureReport, structure_report
 from ...head import Head
 from ...runs import Store
 from ..plots.weights import HeadGroup, pair_cosines, weight_histograms

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...geometry.plane import Plane
+from ...geometry import Plane
 from ...head import Head
 from ...reporting.style import FAINT, OOD, PAGE, TRAIN, new_figure, style
 from .plane import Cloud, confidence_bar, map_final_layer

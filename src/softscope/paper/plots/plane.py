@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...estimators.softmax import entropy
-from ...geometry.plane import Plane
+from ...geometry import Plane
 from ...head import Head
 from ...reporting.style import CONFIDENCE_MAP, INK, OOD, PAGE, class_look, new_figure, style
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...estimators.softmax import entropy
-from ...geometry.plane import Plane
+from ...geometry import Plane
 from ...head import Head
 from ...reporting.style import CONFIDENCE_MAP, OOD, PAGE, TRAIN, new_figure, style, to_png
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...estimators.softmax import entropy
-from ...geometry.plane import Plane
+from ...geometry import Plane
 from ...head import Head
 from ...reporting.style import (
     CLASS_COLOURS,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....arrays import Floats
-from ....geometry import Components, Region
+from ....geometry import KnownMixture, Region
 from ....head import Head
 from ....reporting.style import CLASS_COLOURS, INK
 
@@ -77,7 +77,7 @@ def weights(axes: "Axes", head: Head, length: float = 1.0) -> None:
         note(axes, f"$w_{i + 1}$", (float(beyond[0]), float(beyond[1])), color=CLASS_COLOURS[i])
 
 
-def ellipses(axes: "Axes", mixture: Components, share: float = 0.95, *, names: bool = False) -> None:
+def ellipses(axes: "Axes", mixture: KnownMixture, share: float = 0.95, *, names: bool = False) -> None:
     """The ellipse that holds `share` of each component, its mean, and its class."""
     from matplotlib.patches import Ellipse
     from scipy.stats import chi2

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....arrays import Floats
 from ....geometry import (
-    Components,
+    KnownMixture,
     Region,
     SlabRegion,
     confidence_threshold,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EPSILON = 0.05
 TWO_CLASSES = (
     Head(np.array([[0.9, 0.35], [-0.9, -0.35]])),
-    Components(
+    KnownMixture(
         [0.5, 0.5],
         [[2.1, 0.9], [-2.0, -0.8]],
         [[[0.45, -0.25], [-0.25, 0.6]], [[0.35, 0.2], [0.2, 0.75]]],
@@ -38,7 +38,9 @@ TWO_CLASSES = (
 _W3 = np.array([[1.0, 0.1], [-0.45, 0.9], [-0.55, -0.8]])
 THREE_CLASSES = (
     Head(1.3 * _W3),
-    Components(np.full(3, 1 / 3), 2.4 * _W3, [[[0.3, 0.1], [0.1, 0.4]], [[0.5, 0.15], [0.15, 0.25]], 0.35 * np.eye(2)]),
+    KnownMixture(
+        np.full(3, 1 / 3), 2.4 * _W3, [[[0.3, 0.1], [0.1, 0.4]], [[0.5, 0.15], [0.15, 0.25]], 0.35 * np.eye(2)]
+    ),
 )
 
 
@@ -49,7 +51,7 @@ def valid_regions() -> "tuple[Figure, str]":
     head2, two = TWO_CLASSES
     head3, three = THREE_CLASSES
     logit_t = confidence_threshold(head3, three, EPSILON)
-    regions: list[tuple[str, Head, Components, Region]] = [
+    regions: list[tuple[str, Head, KnownMixture, Region]] = [
         ("a  $K=2$: $U_{max}$, $U_{entropy}$", head2, two, SlabRegion(head2, slab_offset(head2, two, EPSILON))),
         ("b  $K=2$: $U_{density}$", head2, two, density_region(two, EPSILON)),
         ("c  $K=3$: $U_{max}$, linear", head3, three, linear_region(head3, logit_t)),
@@ -134,7 +136,7 @@ def vector_fields() -> "tuple[Figure, str]":
     )
 
 
-def _ranks(title: str, head: Head, mixture: Components, points: Floats) -> Floats:
+def _ranks(title: str, head: Head, mixture: KnownMixture, points: Floats) -> Floats:
     """Rank of each point's uncertainty among the points, 0 to 1."""
     from ....estimators.softmax import log_entropy, log_odds
 

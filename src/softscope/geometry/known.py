@@ -1,4 +1,4 @@
-"""`Components`: an explicit mixture of Gaussians (weights, means, covariances) with what the geometry asks of it.
+"""`KnownMixture`: a mixture of Gaussians given by its weights, means and covariances.
 
 For mixtures given by their formulas (T3, T5-T7, T21). Mixtures fitted to features are `softscope.mixture`'s.
 """
@@ -13,7 +13,7 @@ from ..arrays import Floats, as_matrix, as_vector, chunk_rows, spans
 from ..errors import SoftscopeError
 
 
-class Components:
+class KnownMixture:
     """`weights` [C] summing to 1, `means` [C, H], `covariances` [C, H, H]; log densities in float64."""
 
     def __init__(self, weights: Any, means: Any, covariances: Any) -> None:
@@ -24,7 +24,7 @@ class Components:
         if self.covariances.shape != (count, size, size):
             raise SoftscopeError(
                 f"covariances: expected shape {(count, size, size)}, found {self.covariances.shape}",
-                "Give one H x H matrix a component",
+                "Give one H x H matrix per component",
             )
         if (self.weights <= 0).any() or abs(self.weights.sum() - 1.0) > 1e-9:
             raise SoftscopeError("weights: expected positive numbers that sum to 1", "Divide them by their sum")
@@ -46,8 +46,8 @@ class Components:
     def log_normalisers(self) -> Floats:
         """log pi_i - log det(Sigma_i) / 2 - (H / 2) log(2 pi), [C]: the part of the log density without z."""
         logdets = np.log(np.diagonal(self.factors, axis1=1, axis2=2)).sum(axis=1)
-        found: Floats = np.log(self.weights) - logdets - 0.5 * self.n_features * np.log(2.0 * np.pi)
-        return found
+        normalisers: Floats = np.log(self.weights) - logdets - 0.5 * self.n_features * np.log(2.0 * np.pi)
+        return normalisers
 
     def squared_distances(self, z: Floats) -> Floats:
         """(z - mu_i)' Sigma_i^-1 (z - mu_i) of each row to each component, [N, C]."""
