@@ -47,9 +47,8 @@ def test_a_plain_float_array_is_not_copied():
         (np.ones((2, 2), ">f4"), "found >f4"),
         (np.array([["a", "b"]]), "found <U1"),
         (np.array([[None, 1.0]]), "found object .object arrays can't be read safely"),
-        ([[1.0], [1.0, 2.0]], "z: is no array of numbers"),
-        (torch.ones(2, 2, requires_grad=True), r"no array of numbers \(.*requires grad"),
-        (torch.ones(2, 2, dtype=torch.bfloat16), r"no array of numbers \(.*BFloat16"),
+        ([[1.0], [1.0, 2.0]], "z: is not an array of numbers"),
+        (torch.ones(2, 2, device="meta"), r"not an array of numbers \(.*meta"),
         (np.ma.masked_array(np.ones((2, 2)), mask=[[0, 1], [0, 0]]), "masked array"),
     ],
 )

@@ -278,7 +278,7 @@ def test_metadata_survives_a_file_and_must_be_text(tmp_path):
         (3, r"shape \(\)"),
         ([True, False], "mask of 101 booleans"),
         (["a"], "type <U1"),
-        ([[0], [1, 2]], "row numbers: is no array of numbers"),
+        ([[0], [1, 2]], "row numbers: is not an array of numbers"),
     ],
 )
 def test_rows_that_are_not_there_are_refused(indices, message):
@@ -332,3 +332,41 @@ def test_columns_of_mixed_precision_become_the_widest(tmp_path):
 def test_other_columns_beside_a_column_of_lists_are_left_alone(tmp_path):
     pq.write_table(lists(Z).append_column("path", pa.array([str(i) for i in range(ROWS)])), tmp_path / "x.parquet")
     assert np.array_equal(FeatureSet.open(tmp_path / "x.parquet").array(), Z)
+
+
+def test_whatever_people_pass_becomes_a_feature_set(tmp_path):
+    rows = np.arange(6, dtype=np.float32).reshape(3, 2)
+    given = FeatureSet(rows, [0, 1, 0])
+    given.save(tmp_path / "z.safetensors")
+    assert FeatureSet.of(given) is given
+    for same in (rows, rows.tolist(), [[0, 1], [2, 3], [4, 5]], tuple(rows), str(tmp_path / "z.safetensors")):
+        np.testing.assert_array_equal(FeatureSet.of(same).array(), rows)
+    assert FeatureSet.of(tmp_path / "z.safetensors").labels.tolist() == [0, 1, 0]
+    pair = FeatureSet.of((rows, [0, 1, 0]), "train")
+    assert (pair.labels.tolist(), pair.name) == ([0, 1, 0], "train")
+    assert FeatureSet.of((rows[0], rows[1])).labels is None  # two rows, not a row and its labels
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16"])
+def test_tensors_are_detached_silently(kind):
+    torch = pytest.importorskip("torch")
+    z = torch.arange(6.0).reshape(3, 2).to(getattr(torch, kind)).requires_grad_()
+    features = FeatureSet.of((z * 1, torch.tensor([2, 0, 1])))
+    assert features.array().tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert features.labels.tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        (None, "z: expected float32 or float64, found object"),
+        ([[1.0], [1.0, 2.0]], "z: is not an array of numbers"),
+        (np.zeros(3), "expected a matrix of rows x features"),
+        ("no-such-file.npy", "no-such-file.npy"),
+        ({"a": 1}, "z: expected float32 or float64, found object"),
+        ((np.zeros((2, 2)), [0]), "1 labels for 2 rows"),
+    ],
+)
+def test_what_is_not_features_is_refused_in_one_line(given, what):
+    with pytest.raises(SoftscopeError, match=what):
+        FeatureSet.of(given)

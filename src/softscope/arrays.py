@@ -1,5 +1,6 @@
 """Shape and finiteness checks with messages that teach, and how rows are cut into chunks."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,14 +57,18 @@ def as_labels(values: Any, name: str, *, rows: int | None = None, classes: int |
 
 
 def as_array(values: Any, name: str) -> NDArray:
-    """`values` as a plain numpy array of whatever dtype, or a SoftscopeError."""
+    """`values` (array, list, torch tensor) as a numpy array of whatever dtype, or a SoftscopeError."""
     if isinstance(values, np.ma.MaskedArray):
         raise SoftscopeError(f"{name}: is a masked array", "Drop the masked rows, then pass a plain array")
+    torch = sys.modules.get("torch")  # a tensor can't exist before torch is imported
     try:
+        if torch is not None and isinstance(values, torch.Tensor):
+            values = values.float() if values.dtype == torch.bfloat16 else values
+            return np.asarray(values.numpy(force=True))
         return np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        raise SoftscopeError(f"{name}: is no array of numbers ({reason})", "Pass a numpy array") from error
+        raise SoftscopeError(f"{name}: is not an array of numbers ({reason})", "Pass a numpy array") from error
 
 
 def check_real(dtype: np.dtype, name: str) -> None:

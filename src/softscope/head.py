@@ -1,6 +1,6 @@
 """`Head`: the last linear layer of a classifier, logits = W z + b, and the angles the paper reads off it.
 
-Whether the bias is absent, zero or real is hidden here; nobody else touches W by hand.
+A layer without bias has a bias of zeros, so that nobody else branches on it.
 """
 
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Head:
-    """Last layer of a classifier: `weight` [K, H], `bias` [K] or None, `classes` K names or None.
+    """Last layer of a classifier: `weight` [K, H], `bias` [K] (zeros where None is given), `classes` K names or None.
 
     Arrays are read-only float32 or float64, as given. `name` stands in error messages for where it came from.
     """
@@ -36,10 +36,9 @@ class Head:
                 f"{name}: weight has {self.n_classes} row, softmax needs at least 2 classes",
                 "A binary head with one output becomes two rows, [-w/2, w/2]",
             )
-        self.bias: NDArray | None = None
-        if bias is not None:
-            self.bias = _frozen(as_vector(bias, f"{name}: bias", length=self.n_classes), self.weight.dtype)
-            check_finite(self.bias, f"{name}: bias as {self.weight.dtype}")
+        given = np.zeros(self.n_classes) if bias is None else as_vector(bias, f"{name}: bias", length=self.n_classes)
+        self.bias: NDArray = _frozen(given, self.weight.dtype)
+        check_finite(self.bias, f"{name}: bias as {self.weight.dtype}")
         names = None if classes is None else (classes,) if isinstance(classes, str) else tuple(map(str, classes))
         if names is not None and len(names) != self.n_classes:
             raise SoftscopeError(
@@ -50,7 +49,7 @@ class Head:
         self._turned: dict[np.dtype, NDArray] = {}
 
     def __repr__(self) -> str:
-        bias = "no bias" if self.bias is None else "bias"
+        bias = "bias" if self.bias.any() else "no bias"
         return f"Head({self.n_classes} classes, {self.n_features} features, {bias}, {self.weight.dtype})"
 
     @property
@@ -77,8 +76,7 @@ class Head:
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is named below
             out = np.empty((len(rows), self.n_classes), self.logit_dtype(rows.dtype))
             self.product(rows, out)
-            if self.bias is not None:
-                out += self.bias.astype(out.dtype, copy=False)
+            out += self.bias.astype(out.dtype, copy=False)
         check_finite(out, f"logits of {self.name}, beyond the range of {out.dtype}")
         return out
 
@@ -147,10 +145,9 @@ class Head:
         return out
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `weight`, `bias` (where there is one) and the class names as safetensors, atomically."""
-        tensors = {"weight": self.weight} | ({} if self.bias is None else {"bias": self.bias})
+        """Write `weight`, `bias` and the class names as safetensors, atomically."""
         metadata = {"format": "softscope.head"} | ({"classes": json.dumps(self.classes)} if self.classes else {})
-        write_safetensors(path, tensors, metadata)
+        write_safetensors(path, {"weight": self.weight, "bias": self.bias}, metadata)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Head":
@@ -222,5 +219,5 @@ def _class_names(metadata: dict[str, str], path: str | os.PathLike[str]) -> list
     except (ValueError, RecursionError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise SoftscopeError(f"{path}: metadata 'classes' is no JSON list of names", "Save the head again")
+        raise SoftscopeError(f"{path}: metadata 'classes' is not a JSON list of names", "Save the head again")
     return names

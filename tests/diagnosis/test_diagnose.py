@@ -80,8 +80,11 @@ def test_labels_of_an_ood_set_are_its_own() -> None:
 
 
 def test_arrays_are_taken_for_feature_sets_without_labels() -> None:
-    found = diagnose(HEAD, TRAIN, TEST.array(), {"weak": OOD["weak"].array()}, **QUICK)
-    assert found.ood["weak"].file is None
+    train = TRAIN.array(), TRAIN.labels
+    diagnosis = diagnose(HEAD, train, TEST.array(), {"weak": OOD["weak"].array()}, **QUICK)
+    assert diagnosis.ood["weak"].file is None
+    assert diagnosis.train.accuracy is not None
+    assert diagnosis.test.accuracy is None
 
 
 def test_features_from_files_are_named_and_hashed(tmp_path) -> None:
@@ -170,6 +173,7 @@ def test_an_instance_takes_the_place_of_its_default() -> None:
     found = diagnose(HEAD, TRAIN, TEST, OOD, bootstraps=20, estimators=(density, "norm"))
     assert "diagonal" in found.settings["estimators"]["density"]
     assert set(found.settings["estimators"]) == {"max", "entropy", "cool", "density", "norm"}
+    assert not hasattr(density, "head_"), "the caller's own is left unfitted"
 
 
 def test_provenance_holds_what_differs_between_runs() -> None:

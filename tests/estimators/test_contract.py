@@ -182,6 +182,26 @@ def test_constructors_take_keywords_only_and_store_them_verbatim(name):
     assert all(getattr(estimator(name, **marks), parameter) is mark for parameter, mark in marks.items())
 
 
+def test_arrays_tensors_and_paths_fit_and_score_like_feature_sets(fitted, name, world, z, tmp_path):
+    torch = pytest.importorskip("torch")
+    head, train, _ = world
+    train.save(tmp_path / "train.safetensors")
+    tensors = torch.tensor(train.array(), requires_grad=True), torch.tensor(train.labels)
+    for same in ((train.array(), train.labels), tensors, tmp_path / "train.safetensors"):
+        again = estimator(name).fit(head, same)
+        np.testing.assert_array_equal(again.uncertainty(torch.tensor(z, requires_grad=True)), fitted.uncertainty(z))
+
+
+def test_sklearns_clone_gives_an_unfitted_equal(fitted, name):
+    from sklearn.base import clone
+
+    copy = clone(fitted)
+    assert type(copy) is type(fitted)
+    assert copy.params() == fitted.params()
+    assert not hasattr(copy, "head_")
+    assert hasattr(fitted, "head_")
+
+
 def test_repr_rebuilds_the_estimator(name):
     first = estimator(name)
     assert repr(first) == f"{type(first).__name__}({', '.join(f'{k}={v!r}' for k, v in first.params().items())})"

@@ -94,6 +94,12 @@ def test_feature_sets_files_and_arrays_are_judged_alike(world, guard, tmp_path):
     np.testing.assert_array_equal(guard.p_values(opened), guard.p_values(world.fresh))
 
 
+def test_a_guard_is_fitted_on_arrays_like_on_feature_sets(world, guard):
+    train = FeatureSet.of(world.train)
+    again = Guard.fit(world.head, (train.array(), train.labels), FeatureSet.of(world.calibration).array())
+    np.testing.assert_array_equal(again.p_values(world.fresh), guard.p_values(world.fresh))
+
+
 def test_the_callers_estimator_is_copied_with_its_parameters_and_left_unfitted(world):
     own = Density(covariance="tied", ridge=1e-3)
     guard = Guard.fit(world.head, world.train, world.calibration, own)

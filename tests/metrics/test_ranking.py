@@ -382,7 +382,7 @@ class TestRocCurve:
         (["a"], "expected real scores"),
         ([1.0, None], "expected real scores, found object"),
         ([1 + 2j], "expected real scores"),
-        ([[1.0], [1.0, 2.0]], "no array of numbers"),
+        ([[1.0], [1.0, 2.0]], "not an array of numbers"),
         (np.array([1.0], np.longdouble), "expected real scores"),
         (np.array([2**60, 2**60 + 1]), "beyond 2\\^53"),
     ],

@@ -35,9 +35,9 @@ Progress = Callable[[str, float], None]
 
 def diagnose(
     head: Head,
-    train: FeatureSet,
-    test: FeatureSet,
-    ood: Mapping[str, FeatureSet],
+    train: Any,
+    test: Any,
+    ood: Mapping[str, Any],
     *,
     seed: int = 0,
     bootstraps: int = BOOTSTRAPS,
@@ -46,7 +46,8 @@ def diagnose(
 ) -> Diagnosis:
     """Whether the head's softmax confidence tells `ood` from `test` inputs, and where it doesn't, why.
 
-    `train` needs labels; with labels `test` tells more. `estimators` are names, or instances in place of the defaults
+    Each set is whatever `FeatureSet.of` takes: a FeatureSet, an array, a path, or a pair (features, labels). `train`
+    needs labels; with labels `test` tells more. `estimators` are names, or instances in place of the defaults
     of their name; U_max, U_entropy, U_cool and U_density are always among them. The same arguments give the same
     diagnosis but for `provenance`.
     """
@@ -68,16 +69,16 @@ def diagnose(
 
 def _diagnose(
     head: Head,
-    train: FeatureSet,
-    test: FeatureSet,
-    ood: Mapping[str, FeatureSet],
+    train: Any,
+    test: Any,
+    ood: Mapping[str, Any],
     seed: int,
     bootstraps: int,
     estimators: Sequence[str | Estimator],
     progress: Progress | None,
 ) -> Diagnosis:
     sets = {"train": train, "test": test, **ood}
-    given = {name: _as_features(features, name) for name, features in sets.items()}
+    given = {name: FeatureSet.of(features, name) for name, features in sets.items()}
     others = {name: given[name] for name in ood}
     check_inputs(head, given["train"], given["test"], others)
     chosen = chosen_estimators(estimators)
@@ -123,10 +124,6 @@ class _Steps:
         if self._progress is not None:
             self._progress(what, min(1.0, self._begun / self._total))
         self._begun += 1
-
-
-def _as_features(features: Any, name: str) -> FeatureSet:
-    return features if isinstance(features, FeatureSet) else FeatureSet(features, name=name)
 
 
 def _check(head: Head, given: Mapping[str, FeatureSet], steps: _Steps) -> _Checked:

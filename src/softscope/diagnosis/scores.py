@@ -40,8 +40,8 @@ class Scored:
 
 
 def chosen_estimators(wanted: Sequence[str | Estimator]) -> dict[str, Estimator]:
-    """Unfitted estimators by name, the required ones first; an instance in `wanted` takes the place of the default."""
-    given = {item.info.name: item for item in wanted if not isinstance(item, str)}
+    """Unfitted estimators by name, the required ones first; a copy of an instance in `wanted` replaces the default."""
+    given = {item.info.name: item.clone() for item in wanted if not isinstance(item, str)}
     names = dict.fromkeys([*REQUIRED, *(item if isinstance(item, str) else item.info.name for item in wanted)])
     kept = {name: {"max_rows": KEPT_ROWS} for name in ("knn", "kde")}
     return {name: given.get(name) or estimator(name, **kept.get(name, {})) for name in names}

@@ -52,13 +52,12 @@ def find_structure(
     random = _random_heads(head, seed)
     pairs = np.triu_indices(head.n_classes, 1)
     sizes = region_sizes(head, train.features, density=density, samples=ROOM_SAMPLES, seed=seed)
-    bias = np.zeros(head.n_classes) if head.bias is None else head.bias
     return Structure(
         classes=head.n_classes,
         features=head.n_features,
         optimal_cosine=report.optimal_cosine,
         weight_norms=tuple(head.weight_norms.tolist()),
-        biases=tuple(bias.tolist()),
+        biases=tuple(head.bias.tolist()),
         cosines=Histogram(
             tuple(COSINE_EDGES.tolist()),
             {"head": _binned([head.class_cosines[pairs]]), "random": _binned([r.class_cosines[pairs] for r in random])},

@@ -38,21 +38,33 @@ class Estimator(ABC):
     head_: Head
     n_features_: int
 
-    def fit(self, head: Head, train: FeatureSet | None = None) -> Self:
-        """Take what the estimator needs from the head and the training features; returns itself."""
+    def fit(self, head: Head, train: Any = None) -> Self:
+        """Take what the estimator needs from the head and the training features; returns itself.
+
+        `train` is whatever `FeatureSet.of` takes: a FeatureSet, an array, a path, or a pair (features, labels).
+        """
         self.head_ = head
         self.n_features_ = head.n_features
         if "train" in self.info.needs:
             if train is None:
                 raise SoftscopeError(f"{self.info.name} needs training features", "Pass fit(head, train)")
-            check_columns(train.n_features, f"{train.name}: z", columns=head.n_features)
-            if "labels" in self.info.needs and train.labels is None:
+            features = FeatureSet.of(train, "train")
+            check_columns(features.n_features, f"{features.name}: z", columns=head.n_features)
+            if "labels" in self.info.needs and features.labels is None:
                 raise SoftscopeError(
-                    f"{self.info.name} needs labels, {train.name} has none", "Save them with the features"
+                    f"{self.info.name} needs labels, {features.name} has none",
+                    "Save them with the features, or pass fit(head, (z, labels))",
                 )
-            train.check_labels(head.n_classes)
-            self._fit(head, train)
+            features.check_labels(head.n_classes)
+            self._fit(head, features)
         return self
+
+    def clone(self) -> Self:
+        """A new, unfitted estimator with the same arguments."""
+        return type(self)(**self.params())
+
+    def __sklearn_clone__(self) -> Self:
+        return self.clone()
 
     def uncertainty(self, z: Any) -> Floats:
         """One finite float64 a row, larger = more uncertain, in an order that can't saturate."""
@@ -115,7 +127,7 @@ class Estimator(ABC):
     def _features(self, z: Any) -> FeatureSet:
         if not hasattr(self, "head_"):
             raise SoftscopeError(f"{self.info.name} is not fitted", "Call fit(head, train) first")
-        features = z if isinstance(z, FeatureSet) else FeatureSet(z, name="z")
+        features = FeatureSet.of(z)
         check_columns(features.n_features, f"{features.name}: z", columns=self.n_features_)
         return features
 

@@ -42,7 +42,7 @@ def scores(
     if unknown:
         raise SoftscopeError(f"no score of the logits is called {unknown[0]!r}", f"Choose from {', '.join(RANK)}")
     check_temperature(temperature)
-    features = z if isinstance(z, FeatureSet) else FeatureSet(z, name="z")
+    features = FeatureSet.of(z)
     check_columns(features.n_features, f"{features.name}: z", columns=head.n_features)
     out = {name: np.empty(len(features), np.float32 if plain else np.float64) for name in names}
     many = len(features) > COMPILE_ROWS
@@ -85,7 +85,7 @@ def _reader(
     head: Head, dtype: np.dtype, names: Sequence[str], temperature: float, *, plain: bool, compiled: bool
 ) -> Reader:
     """From products z W' of some rows to their scores, in the order of `names`."""
-    bias = (np.zeros(head.n_classes) if head.bias is None else head.bias).astype(head.logit_dtype(dtype))
+    bias = head.bias.astype(head.logit_dtype(dtype))
 
     def read_plain(product: NDArray) -> list[NDArray]:
         logits = (product + bias).astype(np.float32, copy=False)

@@ -6,7 +6,7 @@ stated in the class. Fitting reads the training features chunk by chunk and keep
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,7 +176,7 @@ class GEN(Estimator):
         self.gamma = gamma
         self.top = top
 
-    def fit(self, head: Head, train: FeatureSet | None = None) -> Self:
+    def fit(self, head: Head, train: Any = None) -> Self:
         if not self.gamma > 0 or self.top < 1:
             raise SoftscopeError(f"gen: gamma is {self.gamma}, top is {self.top}", "The paper uses 0.1 and 100")
         return super().fit(head, train)
@@ -242,8 +242,6 @@ def _head_origin(head: Head) -> Floats:
 
     Singular values below float32 rounding count as 0: rows of W that sum to 0 would otherwise send u to infinity.
     """
-    if head.bias is None:
-        return np.zeros(head.n_features)
     cut = max(head.weight.shape) * float(np.finfo(np.float32).eps)
     origin: Floats = -np.linalg.pinv(head.weight.astype(np.float64), rcond=cut) @ head.bias.astype(np.float64)
     return origin

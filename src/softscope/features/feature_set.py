@@ -38,6 +38,24 @@ class FeatureSet:
         source, labels, metadata = _open(path)
         return cls(source, labels, name=str(path), metadata=metadata)
 
+    @classmethod
+    def of(cls, features: Any, name: str = "z") -> "FeatureSet":
+        """Whatever people pass as features: the one way in for every public function.
+
+        A FeatureSet as it is; a path, opened; an array, a torch tensor (detached) or a list of rows; or a pair of
+        these and labels. `name` stands in error messages for where it came from.
+
+        >>> FeatureSet.of(([[0.5, 2.0], [1.0, 0.0]], [1, 0]))
+        FeatureSet(z: 2 rows, 2 features, labels, float64)
+        """
+        if isinstance(features, FeatureSet):
+            return features
+        if isinstance(features, str | os.PathLike):
+            return cls.open(features)
+        if isinstance(features, tuple) and len(features) == 2 and np.ndim(as_array(features[0], f"{name}: z")) == 2:
+            return cls(_numbers_of(features[0], name), features[1], name=name)
+        return cls(_numbers_of(features, name), name=name)
+
     def __len__(self) -> int:
         return self._source.shape[0]
 
@@ -138,6 +156,12 @@ class FeatureSet:
                 f"{self.name}: there is no row {numbers[outside][0]}", f"Give numbers in 0..{len(self) - 1}"
             )
         return numbers.astype(np.int64)
+
+
+def _numbers_of(features: Any, name: str) -> NDArray:
+    """An array of features; whole numbers in a plain list are numbers like others."""
+    array = as_array(features, f"{name}: z")
+    return array.astype(np.float64) if isinstance(features, list | tuple) and array.dtype.kind in "iu" else array
 
 
 def _open(path: str | os.PathLike[str]) -> Opened:

@@ -54,7 +54,7 @@ def log_softmax(logits: Floats) -> Floats:
 def _head_field(head: Head, z: Any, slope: Any) -> Floats:
     rows = head.check(z)
     weight = head.weight.astype(np.float64)
-    bias = 0.0 if head.bias is None else head.bias.astype(np.float64)
+    bias = head.bias.astype(np.float64)
     out = np.empty(rows.shape)
     for span in spans(len(rows), chunk_rows(max(head.n_features, head.n_classes))):
         logits = rows[span].astype(np.float64) @ weight.T + bias

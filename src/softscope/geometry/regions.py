@@ -193,6 +193,6 @@ def _threshold_of(
 ) -> float:
     if isinstance(train, KnownMixture):
         train = train.sample(_MIXTURE_DRAWS, np.random.default_rng(0))[0]
-    features = train if isinstance(train, FeatureSet) else FeatureSet(train, name="train")
+    features = FeatureSet.of(train, "train")
     values = np.concatenate([score(head.logits(chunk)) for chunk in features.chunks()])
     return valid_threshold(values, epsilon)

@@ -145,7 +145,7 @@ class StructureReport:
 def structure_report(head: Head) -> StructureReport:
     """Norms, biases, cosines and the Procrustes distance of `head` to the nearest optimal structure (X3, T12)."""
     weight = head.weight.astype(np.float64)
-    bias = np.zeros(head.n_classes) if head.bias is None else head.bias.astype(np.float64)
+    bias = head.bias.astype(np.float64)
     pairs = head.class_cosines[np.triu_indices(head.n_classes, 1)]
     mean_norm = float(head.weight_norms.mean())
     exists = head.n_classes <= head.n_features + 1

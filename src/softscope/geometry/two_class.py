@@ -97,7 +97,7 @@ def _boundary(head: Head) -> tuple[Floats, float]:
     if head.n_classes != 2:
         raise SoftscopeError(f"the slab is for two classes, the head has {head.n_classes}", "Use linear_region")
     weight = head.weight.astype(np.float64)
-    bias = np.zeros(2) if head.bias is None else head.bias.astype(np.float64)
+    bias = head.bias.astype(np.float64)
     return (weight[0] - weight[1]) / 2.0, float(bias[0] - bias[1]) / 2.0
 
 

@@ -46,8 +46,8 @@ class Guard:
     def fit(
         cls,
         head: Head,
-        train: FeatureSet | None,
-        calibration: FeatureSet,
+        train: Any,
+        calibration: Any,
         estimator: Estimator | str = "density",
         false_alarms: float = 0.05,
         *,
@@ -55,8 +55,11 @@ class Guard:
     ) -> "Guard":
         """Fit a copy of `estimator` (or one by its name) on `train`, and calibrate it on rows that are not in `train`.
 
-        `train` may be None where the estimator reads the head alone. Labels of the calibration rows are not used.
+        Both are whatever `FeatureSet.of` takes: a FeatureSet, an array, a path, or a pair (features, labels). `train`
+        may be None where the estimator reads the head alone. Labels of the calibration rows are not used.
         """
+        train = None if train is None else FeatureSet.of(train, "train")
+        calibration = FeatureSet.of(calibration, "calibration")
         rate = check_rate(false_alarms, "false_alarms")
         check_columns(calibration.n_features, f"{calibration.name}: z", columns=head.n_features)
         _check_enough(np.array([len(calibration)]), rate, calibration.name, None)
@@ -176,7 +179,7 @@ def finite_scores(estimator: Estimator, z: Any) -> Floats:
 
 def predicted(head: Head, z: Any) -> Whole:
     """The class with the largest logit of each row, or a SoftscopeError that names the first row without one."""
-    features = z if isinstance(z, FeatureSet) else FeatureSet(z, name="z")
+    features = FeatureSet.of(z)
     classes = np.concatenate([predicted_or_none(head, rows) for rows in features.chunks()])
     if classes.min() < 0:
         raise _unscored(features.name, int(classes.argmin()))
@@ -190,8 +193,7 @@ def predicted_or_none(head: Head, rows: NDArray) -> Whole:
         logits = np.empty((span.stop - span.start, head.n_classes), head.logit_dtype(rows.dtype))
         with np.errstate(over="ignore", invalid="ignore"):
             head.product(rows[span], logits)
-            if head.bias is not None:
-                logits += head.bias.astype(logits.dtype, copy=False)
+            logits += head.bias.astype(logits.dtype, copy=False)
         classes[span] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)
     return classes
 
@@ -204,9 +206,7 @@ def _unscored(name: str, row: int) -> SoftscopeError:
 
 def _fresh(estimator: Estimator | str) -> Estimator:
     """An unfitted estimator: fitting or changing the caller's own later must not touch the guard."""
-    if isinstance(estimator, str):
-        return estimator_named(estimator)
-    return type(estimator)(**estimator.params())
+    return estimator_named(estimator) if isinstance(estimator, str) else estimator.clone()
 
 
 def _check_enough(counts: Whole, rate: float, name: str, head: Head | None) -> None:

@@ -67,7 +67,7 @@ def contents(guard: Guard) -> tuple[dict[str, NDArray], dict[str, str]]:
             f"{found!r} is no estimator of softscope, so that no other machine could load it",
             f"Use one of {', '.join(ESTIMATORS)}",
         )
-    tensors = {"head.weight": head.weight} | ({} if head.bias is None else {"head.bias": head.bias})
+    tensors = {"head.weight": head.weight, "head.bias": head.bias}
     tensors |= {f"{_STATE}{key}": np.asarray(value, order="C") for key, value in found.state().items()}
     tensors |= {"calibration.scores": guard.calibration.scores, "calibration.counts": guard.calibration.counts}
     tensors |= {"probe.z": np.ascontiguousarray(guard.probes[0]), "probe.scores": guard.probes[1]}

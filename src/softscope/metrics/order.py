@@ -22,7 +22,7 @@ def as_scores(values: Any, name: str) -> Floats:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise SoftscopeError(f"{name}: is no array of numbers ({error})", "Pass one real score a row") from error
+        raise SoftscopeError(f"{name}: is not an array of numbers ({error})", "Pass one real score a row") from error
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
         raise SoftscopeError(f"{name}: expected real scores, found {array.dtype}", "Pass float32 or float64")
     if array.ndim != 1 or array.size == 0:

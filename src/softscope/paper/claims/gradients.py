@@ -103,7 +103,6 @@ def _check_head_field(formula: HeadField, value: Callable[[NDArray, int], NDArra
         sizes = (100, 512) if trial == trials - 1 else (int(rng.integers(2, 101)), int(rng.integers(1, 513)))
         head, z = _random_head(rng, *sizes)
         weight, bias = head.weight, head.bias
-        assert bias is not None
         lead = int((weight @ z[0] + bias).argmax())
         steps = z + 1j * _STEP * np.eye(sizes[1])
         true = value(steps @ weight.T + bias, lead).imag / _STEP

@@ -132,13 +132,12 @@ def by_hyperplanes(head: Head, z: Floats, logit_t: float, offset: Offset = pair_
 
     The slab reaches alpha_ij norm(w_i - w_j) to either side. Alphas must be positive: no slab for t <= 1/2.
     """
-    bias = np.zeros(head.n_classes) if head.bias is None else head.bias
     lead = np.asarray(head.logits(z)).argmax(axis=1)
     inside = np.zeros(len(z), bool)
     for i, j in combinations(range(head.n_classes), 2):
         normal = head.weight[i] - head.weight[j]
         alpha = offset(head.weight[i], head.weight[j], logit_t)
-        side = z @ normal + bias[i] - bias[j]
+        side = z @ normal + head.bias[i] - head.bias[j]
         inside |= ((lead == i) | (lead == j)) & (np.abs(side) < alpha * (normal @ normal))
     return inside
 

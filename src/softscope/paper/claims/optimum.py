@@ -125,15 +125,14 @@ def frozen_losses(classes: int, rng: np.random.Generator) -> dict[str, float]:
     return {name: _frozen_loss(head.weight, head.bias, rng) for name, head in heads.items()}
 
 
-def _frozen_loss(weight: Floats, bias: Floats | None, rng: np.random.Generator, starts: int = 4) -> float:
-    shift = np.zeros(len(weight)) if bias is None else bias
+def _frozen_loss(weight: Floats, bias: Floats, rng: np.random.Generator, starts: int = 4) -> float:
     shares = np.full(len(weight), 1.0 / len(weight))
     mu = _on_sphere(weight + 0.1 * rng.standard_normal((starts, *weight.shape)))
     scales = np.ones((starts, 2))
     speed_mu, speed = np.zeros_like(mu), np.zeros_like(scales)
     for _ in range(1500):
-        loss, (slope_w, slope_b, slope_mu) = _loss(scales[:, :1, None] * weight, scales[:, 1:] * shift, mu, shares)
-        slope = np.stack([(slope_w * weight).sum(axis=(1, 2)), (slope_b * shift).sum(axis=1)], axis=1)
+        loss, (slope_w, slope_b, slope_mu) = _loss(scales[:, :1, None] * weight, scales[:, 1:] * bias, mu, shares)
+        slope = np.stack([(slope_w * weight).sum(axis=(1, 2)), (slope_b * bias).sum(axis=1)], axis=1)
         speed, speed_mu = 0.9 * speed - 0.3 * slope, 0.9 * speed_mu - slope_mu
         scales, mu = scales + speed, _on_sphere(mu + speed_mu)
     return float(loss.min())

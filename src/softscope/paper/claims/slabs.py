@@ -199,7 +199,7 @@ def two_class_case(rng: np.random.Generator, *, opposite: bool) -> tuple[Head, K
     normal = weight[0] - weight[1]
     apart = rng.uniform(0.5, 4.0) * normal / np.linalg.norm(normal)
     # A point of the decision boundary: without bias the origin.
-    origin = np.zeros(size) if opposite else -normal * float(head.bias @ [1, -1]) / float(normal @ normal)  # type: ignore[operator]
+    origin = np.zeros(size) if opposite else -normal * float(head.bias @ [1, -1]) / float(normal @ normal)
     half = rng.standard_normal((2, size, size)) / np.sqrt(size)
     covariances = 0.6 * half @ half.transpose(0, 2, 1) + 0.2 * np.eye(size)
     share = rng.uniform(0.2, 0.8)

@@ -40,7 +40,7 @@ class StructurePlan(NetworkPlan):
         seed = None if self.aligned else self.training.seed
         made = MAKERS[name](classes, int(self.config["features"]), norm=self.norm, seed=seed)
         order = slice(None, None, -1 if self.aligned else 1)
-        return Head(made.weight[order], None if made.bias is None else made.bias[order], name=name)
+        return Head(made.weight[order], made.bias[order], name=name)
 
     def build(self, classes: int) -> "Net":
         """The network with the frozen layer in the place of its own."""
@@ -49,7 +49,7 @@ class StructurePlan(NetworkPlan):
             net.replace_classifier(self.head(classes, "optimal").weight, np.zeros(classes))
         else:
             frozen = self.head(classes)
-            net.replace_classifier(frozen.weight, frozen.bias)
+            net.replace_classifier(frozen.weight, frozen.bias if frozen.bias.any() else None)
         return net
 
     def after_step(self) -> "AfterStep | None":
@@ -71,5 +71,4 @@ class _Move:
         start, end = self.plan.head(classes, "optimal"), self.plan.head(classes)
         weight = (1 - done) * start.weight + done * end.weight
         net.classifier.weight.copy_(torch.from_numpy(weight.astype(np.float32)))
-        if end.bias is not None:
-            net.classifier.bias.copy_(torch.from_numpy((done * end.bias).astype(np.float32)))
+        net.classifier.bias.copy_(torch.from_numpy((done * end.bias).astype(np.float32)))

@@ -147,9 +147,7 @@ def _draw_shape(axes: "Axes", shape: Head) -> None:
     largest = float(shape.weight_norms.max())
     steps = np.linspace(-1.2, 1.2, _GRID)
     grid = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
-    drawn = Head(
-        shape.weight * (_DRAWN_NORM / largest), None if shape.bias is None else shape.bias * (_DRAWN_NORM / largest)
-    )
+    drawn = Head(shape.weight * (_DRAWN_NORM / largest), shape.bias * (_DRAWN_NORM / largest))
     values = entropy(drawn.logits(grid)).reshape(_GRID, _GRID)
     window = (-1.2, 1.2, -1.2, 1.2)
     axes.imshow(values, extent=window, origin="lower", cmap=f"{CONFIDENCE_MAP}_r", vmin=0, vmax=np.log(3), alpha=0.9)

@@ -40,7 +40,7 @@ def weight_norms(head: Head) -> Floats:
 
 def relative_biases(head: Head) -> Floats:
     """b_i / mean norm(w), K values, 0 without a bias."""
-    bias = np.zeros(head.n_classes) if head.bias is None else head.bias.astype(np.float64)
+    bias = head.bias.astype(np.float64)
     return bias / float(head.weight_norms.mean())
 
 
