@@ -6,11 +6,13 @@ Scores are any real numbers; larger = more uncertain, always. `familiar` holds t
 
 from .balance import balanced
 from .classification import accuracy, cross_entropy
+from .discoveries import DiscoveryBound, discovery_bound, known_envelope
 from .interval import Interval, mean_interval, proportion
 from .ranking import Comparison, RocCurve, auroc, auroc_difference, average_precision, fpr_at_recall, roc_curve
 
 __all__ = [
     "Comparison",
+    "DiscoveryBound",
     "Interval",
     "RocCurve",
     "accuracy",
@@ -19,7 +21,9 @@ __all__ = [
     "average_precision",
     "balanced",
     "cross_entropy",
+    "discovery_bound",
     "fpr_at_recall",
+    "known_envelope",
     "mean_interval",
     "proportion",
     "roc_curve",

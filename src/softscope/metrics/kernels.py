@@ -9,6 +9,7 @@ from ..compiling import kernel
 _DIGIT = 10  # bits a pass: 2^10 counters stay in the first-level cache
 _FIRST = 30  # leading bits that are sorted by radix before insertion finishes
 _MOVES = 4  # insertion moves a score allowed before the remaining bits are sorted by radix as well
+_UNLIKELY = 1e-15  # a probability that no bound's level can notice
 
 
 @kernel()
@@ -128,3 +129,31 @@ def _insertion(keys: Any, moves: int) -> bool:
         if moves < 0:
             return False
     return True
+
+
+@kernel()
+def exceeding(bounds: Any, calibrated: int, fresh: int, enough: float = 1.0) -> Any:
+    """P(for some k more than `bounds[k-1]` of `fresh` scores lie above the k-th largest of `calibrated` scores).
+
+    Scores are drawn from the largest down, each order of calibration and fresh ones equally likely; `at[t]` is the
+    probability of t fresh ones so far without having exceeded a bound. Unlikely states count as exceeding: on the safe
+    side, and fast. Beyond `enough` the sum is not finished.
+    """
+    at = np.zeros(fresh + 2)
+    at[0] = 1.0
+    lowest, beyond = 0, 0.0
+    for drawn in range(calibrated):
+        bound = bounds[drawn]
+        if bound >= fresh or beyond > enough:
+            break
+        while lowest < bound and at[lowest] < _UNLIKELY:
+            beyond += at[lowest]
+            lowest += 1
+        for t in range(lowest, bound + 1):
+            one_more = at[t] * (fresh - t) / (calibrated + fresh - drawn - t)
+            at[t] -= one_more
+            if t == bound or (one_more < _UNLIKELY and at[t + 1] == 0.0):
+                beyond += one_more
+                break
+            at[t + 1] += one_more
+    return beyond
