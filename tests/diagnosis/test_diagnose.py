@@ -27,6 +27,23 @@ def test_the_same_arguments_give_the_same_diagnosis() -> None:
     assert other.causes["weak"].ceiling != first.causes["weak"].ceiling
 
 
+def test_a_diagnosis_can_keep_the_score_of_every_row() -> None:
+    from softscope.diagnosis.causes import cause_sizes
+
+    kept = diagnose(HEAD, TRAIN, TEST, OOD, keep_scores=True, **QUICK)
+    assert {name: len(own["density"]) for name, own in kept.row_scores.items()} == {"test": 150, "weak": 120}
+    expected = estimator("entropy").fit(HEAD).uncertainty(OOD["weak"])
+    np.testing.assert_array_equal(kept.row_scores["weak"]["entropy"], expected)
+    causes = kept.causes["weak"]
+    b, c, d = (causes.entropy.value, causes.cool.value, causes.density.value)
+    for name, size in cause_sizes(b, c, d).items():
+        assert getattr(causes, name).value == pytest.approx(size)
+    without = diagnose(HEAD, TRAIN, TEST, OOD, **QUICK)
+    assert replace(without, provenance={}) == replace(kept, provenance={}), "kept scores are no part of the tree"
+    with pytest.raises(SoftscopeError, match="kept no scores"):
+        _ = without.row_scores
+
+
 def test_the_public_name_and_the_promised_field() -> None:
     found = sx.diagnose(HEAD, train=TRAIN, test=TEST, ood=OOD, **QUICK)
     assert isinstance(found, sx.Diagnosis)

@@ -25,6 +25,11 @@ CLEAR = {"cool": "cool on clear inputs", "density": "density on clear inputs"}
 CEILING = "ceiling"
 
 
+def cause_sizes(entropy: float, cool: float, density: float, whole: float = 1.0) -> dict[str, float]:
+    """The paper's three causes from B, C and D: C - B, D - C and `whole` - D, `whole` being what a perfect score has."""
+    return {"saturation": cool - entropy, "extrapolation": density - cool, "overlap": whole - density}
+
+
 def ambiguous(test: Scored) -> NDArray[np.bool_] | None:
     """Test inputs that the head gets wrong or whose true class it gives less than half; None without labels."""
     correct, probability = test.seen.correct, test.seen.true_probability

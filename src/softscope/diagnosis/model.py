@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..canonical import plain
 from ..errors import SoftscopeError
 from ..files import existing_file, reading, write_bytes
@@ -257,6 +260,19 @@ class Diagnosis:
     advice: Advice
     settings: dict[str, Any]
     provenance: dict[str, Any]
+
+    @property
+    def row_scores(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+        """Every row's scores, by set ("test" or an OOD set) and estimator; in memory alone, no file holds them."""
+        kept: dict[str, dict[str, NDArray[np.float64]]] | None = getattr(self, "_row_scores", None)
+        if kept is None:
+            raise SoftscopeError("this diagnosis kept no scores of rows", "Use diagnose(..., keep_scores=True)")
+        return kept
+
+    def with_row_scores(self, kept: dict[str, dict[str, NDArray[np.float64]]]) -> "Diagnosis":
+        """This diagnosis with `row_scores`: no field, so that they neither go to JSON nor count in comparisons."""
+        object.__setattr__(self, "_row_scores", kept)
+        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dicts, numbers and text; NaN-free."""

@@ -43,13 +43,14 @@ def diagnose(
     bootstraps: int = BOOTSTRAPS,
     estimators: Sequence[str | Estimator] = DEFAULT,
     progress: Progress | None = None,
+    keep_scores: bool = False,
 ) -> Diagnosis:
     """Whether the head's softmax confidence tells `ood` from `test` inputs, and where it doesn't, why.
 
     Each set is whatever `FeatureSet.of` takes: a FeatureSet, an array, a path, or a pair (features, labels). `train`
     needs labels; with labels `test` tells more. `estimators` are names, or instances in place of the defaults
     of their name; U_max, U_entropy, U_cool and U_density are always among them. The same arguments give the same
-    diagnosis but for `provenance`.
+    diagnosis but for `provenance`. `keep_scores` keeps the score of every row in `Diagnosis.row_scores`.
     """
     # Loaded before threads are limited, which would else last beyond this call.
     import sklearn.ensemble
@@ -63,8 +64,9 @@ def diagnose(
     # One thread an operation: the same numbers whatever the machine, and no factorisation of a small matrix that takes
     # a hundred times as long because its threads wait for each other on a busy one.
     with limited_threads(1):
-        found = _diagnose(head, train, test, ood, seed, bootstraps, estimators, progress)
-    return replace(found, provenance=watch.provenance(seed=seed))
+        found, scored = _diagnose(head, train, test, ood, seed, bootstraps, estimators, progress)
+    diagnosis = replace(found, provenance=watch.provenance(seed=seed))
+    return diagnosis.with_row_scores({name: own.values for name, own in scored.items()}) if keep_scores else diagnosis
 
 
 def _diagnose(
@@ -76,7 +78,7 @@ def _diagnose(
     bootstraps: int,
     estimators: Sequence[str | Estimator],
     progress: Progress | None,
-) -> Diagnosis:
+) -> tuple[Diagnosis, dict[str, Scored]]:
     sets = {"train": train, "test": test, **ood}
     given = {name: FeatureSet.of(features, name) for name, features in sets.items()}
     others = {name: given[name] for name in ood}
@@ -88,7 +90,8 @@ def _diagnose(
         steps(f"fitting {name}")
         item.fit(head, checked.seen["train"].features)
     scored = _scored(head, checked, chosen, steps)
-    measured = measure(scored.pop("test"), scored, seed, bootstraps, steps)
+    others_scored = {name: scored[name] for name in others}
+    measured = measure(scored["test"], others_scored, seed, bootstraps, steps)
     settings = {
         "seed": seed,
         "bootstraps": bootstraps,
@@ -97,7 +100,7 @@ def _diagnose(
     }
     found = _assemble(head, checked, chosen, measured, settings, steps)
     steps("done")
-    return found
+    return found, scored
 
 
 @dataclass(frozen=True)
