@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .files import writable_folder
+from .progress import Progress, silent
 
 SEED = 0
 KNOWN = 8
@@ -37,7 +38,7 @@ class DemoFiles:
         return " ".join([*parts, f"-o {folder}"])
 
 
-def write_demo(folder: Path, *, progress: bool = True) -> DemoFiles:
+def write_demo(folder: Path, *, progress: Progress = silent) -> DemoFiles:
     """Train the network and write its head, features and the unfamiliar images under `folder`."""
     from .images import ImageSet, write_images
     from .models import extract_features, head_of

@@ -53,23 +53,16 @@ def claims(
 
 
 def _checked(asked: "tuple[Claim, ...]", results: Path) -> "list[tuple[Claim, Finding]]":
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
     from ..paper.claims import check_all
+    from ..progress import bar
 
-    screen = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    found = []
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
-        task = progress.add_task("", total=len(asked))
+    found: list[tuple[Claim, Finding]] = []
+    with bar() as progress:
 
         def tell(claim: "Claim") -> None:
-            progress.update(task, description=f"checking {claim.id} {claim.title}")
+            progress(f"checking {claim.id} {claim.title}", len(found), len(asked))
 
-        for pair in check_all(asked, results, tell=tell):
-            found.append(pair)
-            progress.advance(task)
+        found.extend(check_all(asked, results, tell=tell))
     return found
 
 

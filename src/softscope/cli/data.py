@@ -46,21 +46,12 @@ def get(
     as_json: AsJson = False,
 ) -> None:
     """Get what is missing of a data set, from the first source that has it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from ..paper.datasets.catalog import find
     from ..paper.datasets.sources import get as get_data
+    from ..progress import bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    screen = Console(stderr=True)
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
-        task = progress.add_task("", total=None)
-
-        def report(what: str, done: int, total: int) -> None:
-            progress.update(task, description=what, completed=done, total=total or None)
-
-        origin = get_data(name, source=source, report=report)
+    with bar() as progress:
+        origin = get_data(name, source=source, report=progress)
     entry = find(name)
     if as_json:
         typer.echo(json.dumps({"name": entry.name, "splits": origin}, indent=1))

@@ -27,7 +27,7 @@ def test_only_the_tail_and_the_last_layer_are_trained(rng: np.random.Generator) 
     tuner = Tuner(net, 2)
     with torch.inference_mode():
         maps = into_tail(net, images, 2).numpy()
-    train(tuner, maps, rng.integers(0, 3, 40), TrainSettings(epochs=1, batch=8, precision="float32"), progress=False)
+    train(tuner, maps, rng.integers(0, 3, 40), TrainSettings(epochs=1, batch=8, precision="float32"))
     changed = {name for name, tensor in net.state_dict().items() if not torch.equal(tensor, before[name])}
     assert changed == {"body.5.weight", "body.5.bias", "classifier.weight", "classifier.bias"}
     assert changed == set(tuner.trained_state())
@@ -37,7 +37,7 @@ def test_batch_norms_keep_the_statistics_they_came_with(rng: np.random.Generator
     net = build("resnet18", classes=2)
     kept = {name: tensor.clone() for name, tensor in net.state_dict().items() if "running" in name}
     images = rng.integers(0, 256, (8, 8, 8, 3), dtype=np.uint8)
-    train(Tuner(net, None), images, [0, 1] * 4, TrainSettings(epochs=1, batch=4, precision="float32"), progress=False)
+    train(Tuner(net, None), images, [0, 1] * 4, TrainSettings(epochs=1, batch=4, precision="float32"))
     assert all(torch.equal(net.state_dict()[name], tensor) for name, tensor in kept.items())
 
 

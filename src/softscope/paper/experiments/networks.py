@@ -200,7 +200,6 @@ def _train(plan: NetworkPlan, draft: Draft) -> None:
         images.labels,
         plan.training,
         checkpoint_dir=draft.scratch,
-        progress=False,
         after_step=plan.after_step(),
         after_epoch=keep,
     )

@@ -161,7 +161,7 @@ def _fit_last_layer(plan: TransferPlan, train: StepResult, draft: Draft) -> None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.training.seed)
         layer = nn.Linear(seen["z"].shape[1], len(train.json()["classes"]))
-    found = fit(layer, seen["z"], seen["labels"], plan.training, checkpoint_dir=draft.scratch, progress=False)
+    found = fit(layer, seen["z"], seen["labels"], plan.training, checkpoint_dir=draft.scratch)
     _keep_fit(draft, {f"classifier.{name}": tensor for name, tensor in layer.state_dict().items()}, found)
 
 
@@ -173,7 +173,7 @@ def _tune(store: Store, plan: TransferPlan, train: StepResult, last: Transferred
     tuner = Tuner(last.net(), plan.tail)
     labels = train.tensors()["labels"]
     inputs = _inputs(store, plan, plan.data, "train", train)
-    found = fit(tuner, inputs, labels, plan.tuning, checkpoint_dir=draft.scratch, progress=False)
+    found = fit(tuner, inputs, labels, plan.tuning, checkpoint_dir=draft.scratch)
     _keep_fit(draft, tuner.trained_state(), found)
 
 

@@ -95,7 +95,7 @@ def _train(settings: ToySettings, draft: Draft) -> None:
     how = TrainSettings(
         epochs=settings.epochs, batch=settings.batch, seed=settings.seed, threads=settings.threads, precision="float32"
     )
-    trained = train(net, data["train"], data["labels"], how, checkpoint_dir=draft.scratch, progress=False)
+    trained = train(net, data["train"], data["labels"], how, checkpoint_dir=draft.scratch)
     save_model(net, draft.path("model.safetensors"), dataset="toy")
     draft.tensors(data, "data")
     draft.json({"loss": [record.loss for record in trained.history]}, "history")

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...engine import Engine
+from ...progress import bar
 from ...provenance import cores
 from ...runs import Store
 from ..filter import Folded, Range, Statistics, log_odds_of, scan_in_store, scanned
 from ..filter import inputs as bits_of
 from ..filter.climb import Climbed, climb
-from ..filter.progress import ScanBar
+from ..filter.progress import told
 from ..filter.resemblance import Match, nearest_distances, permutation_test, template_correlations
 from ..training import TrainSettings
 from .base import Mean, Result, Row, Settings, Statement
@@ -123,8 +124,9 @@ def _scan(settings: FilterSettings, depth: int, known: Digits, store: Store, eng
     network = scanned(load_model(fit.path("model.safetensors")).net)
     assert isinstance(network, Folded)
     what = Range(settings.seed, 0, settings.inputs, settings.top)
-    with ScanBar(settings.inputs, show=engine.progress) as bar:
-        found, seconds = scan_in_store(home, network, what, engine, threads=cores(), watch=bar)
+    with bar(show=engine.progress) as progress:
+        watch = told(progress, settings.inputs)
+        found, seconds = scan_in_store(home, network, what, engine, threads=cores(), watch=watch)
     finds = bits_of.images(settings.seed, found.numbers.ravel(), _SHAPE).reshape(*found.numbers.shape, *_SHAPE)
     templates, nearest = _resemblance(settings, found, finds, known)
     spent = float(fit.provenance.get("seconds", 0.0)), seconds

@@ -10,10 +10,11 @@ import numpy as np
 
 from ...engine import Engine
 from ...files import writable_folder, write_bytes
+from ...progress import bar
 from ...runs import Store
 from . import inputs
 from .networks import Folded, Scanned
-from .progress import ScanBar, percent
+from .progress import percent, told
 from .scan import Range, scan_in_store
 from .statistics import QUANTITIES, Statistics, exact_binomial, log_odds_of
 
@@ -93,11 +94,12 @@ def run_scan(
     """Scan in the store, with a bar and with `picture` renewed every few seconds; resumes what was stopped."""
     writable_folder(picture.parent)  # before hours of work, not after
     drawn = time.monotonic()
-    with ScanBar(what.stop - what.start, show=engine.progress) as bar:
+    with bar(show=engine.progress) as progress:
+        tell = told(progress, what.stop - what.start)
 
         def watch(done: int, found: Statistics) -> None:
             nonlocal drawn
-            bar(done, found)
+            tell(done, found)
             if time.monotonic() - drawn > _PICTURE_SECONDS:
                 _draw(network, what, found, names, picture)
                 drawn = time.monotonic()

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import SoftscopeError
+from ...progress import Progress as Callback
+from ...progress import silent
 from ...torch_door import best_device, keep_freed_memory, nn, reproducible, torch
 from ..nets.base import in_memory_order
 from .augment import augmented
 from .averaging import BATCH_NORM_IMAGES, WeightAverage, estimating_batch_norm
-from .bar import TrainingBar
 from .checkpoint import Progress, fingerprint, load_checkpoint, save_checkpoint
 from .precision import batch_loss, choose_precision, has_bfloat16, step_times
 from .scoring import as_tensors, evaluate
@@ -57,7 +58,7 @@ def train(
     *,
     test: tuple[Any, Any] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
-    progress: bool = True,
+    progress: Callback = silent,
     after_step: AfterStep | None = None,
     after_epoch: AfterEpoch | None = None,
 ) -> TrainResult:
@@ -108,30 +109,27 @@ class _Run:
     def __call__(
         self,
         test: tuple[Any, Any] | None,
-        show: bool,
+        progress: Callback,
         after_step: AfterStep | None,
         after_epoch: AfterEpoch | None,
     ) -> TrainResult:
         resumed_from = len(self.progress.history)
-        with TrainingBar(self.steps, self.settings.epochs, show=show) as bar:
-            bar.skip(resumed_from * self.steps // self.settings.epochs)
-            for epoch in range(resumed_from, self.settings.epochs):
-                start = time.perf_counter()
-                loss, accuracy = self._epoch(epoch, bar, after_step)
-                scored = None if test is None else evaluate(self.net, *test)
-                record = EpochRecord(
-                    loss, accuracy, None if scored is None else scored.loss, None if scored is None else scored.accuracy
-                )
-                seconds = self.progress.seconds + time.perf_counter() - start
-                self.progress = Progress((*self.progress.history, asdict(record)), self.progress.precision, seconds)
-                if after_epoch is not None:
-                    after_epoch(self.net, epoch + 1, record)
-                self._save()
-                bar.epoch_done(epoch + 1, record.test_accuracy)
+        for epoch in range(resumed_from, self.settings.epochs):
+            start = time.perf_counter()
+            loss, accuracy = self._epoch(epoch, progress, after_step)
+            scored = None if test is None else evaluate(self.net, *test)
+            record = EpochRecord(
+                loss, accuracy, None if scored is None else scored.loss, None if scored is None else scored.accuracy
+            )
+            seconds = self.progress.seconds + time.perf_counter() - start
+            self.progress = Progress((*self.progress.history, asdict(record)), self.progress.precision, seconds)
+            if after_epoch is not None:
+                after_epoch(self.net, epoch + 1, record)
+            self._save()
         self._take_average()
         return self._result(resumed_from)
 
-    def _epoch(self, epoch: int, bar: TrainingBar, after_step: AfterStep | None) -> tuple[float, float]:
+    def _epoch(self, epoch: int, progress: Callback, after_step: AfterStep | None) -> tuple[float, float]:
         settings, n = self.settings, len(self.x)
         generator = torch.Generator().manual_seed(_seed_of(settings.seed, epoch))
         torch.manual_seed(_seed_of(settings.seed, epoch, 1))
@@ -152,7 +150,7 @@ class _Run:
             seen += len(rows)
             total += loss * len(rows)
             right += int((logits.argmax(1) == self.y[rows]).sum())
-            bar.step(float(loss), right / seen, len(rows))
+            progress(self._words(epoch, float(loss), right / seen), step, self.steps)
         mean = float(total) / seen
         if not math.isfinite(mean):
             raise SoftscopeError(
@@ -170,6 +168,11 @@ class _Run:
         with estimating_batch_norm(self.net):
             for rows in _batches(some, self.settings.batch):
                 self.net(augmented(self.x[rows.to(self.x.device)], self.settings.augment, generator))
+
+    def _words(self, epoch: int, loss: float, accuracy: float) -> str:
+        words = f"epoch {epoch + 1}/{self.settings.epochs}  loss {loss:.3f}  accuracy {accuracy:.2%}"
+        tested = self.progress.history[-1].get("test_accuracy") if self.progress.history else None
+        return words if tested is None else f"{words}  test {tested:.2%}"
 
     def _update(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> tuple[torch.Tensor, torch.Tensor]:
         for group in self.optimizer.param_groups:
