@@ -264,6 +264,14 @@ def test_two_threads_compute_a_step_once(run: Run) -> None:
     assert results[0] == results[1]
 
 
+def test_scratch_that_a_kill_left_beside_a_whole_step_goes(run: Run) -> None:
+    run.step("score", Counted())
+    (run.path / ".score.scratch").mkdir()
+    (run.path / ".score.scratch" / "checkpoint.npy").write_bytes(b"old")
+    assert run.step("score", Counted()).json()["count"] == 3
+    assert hidden(run) == []
+
+
 def test_without_locks_the_first_to_finish_wins_and_both_read_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(handle: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")

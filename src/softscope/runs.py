@@ -11,15 +11,13 @@ no locks (some network folders), two processes may compute the same step; the fi
 """
 
 import errno
-import fcntl
 import json
 import logging
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,13 +28,13 @@ from numpy.typing import NDArray
 from .canonical import fingerprint, plain
 from .errors import SoftscopeError
 from .files import DISK_FULL, read_safetensors, sha256, sync, write_json, write_safetensors, writing_failed
+from .locks import locked
 from .provenance import Stopwatch
 
 FORMAT = 1
 _OWN_FILES = ("manifest.json", "provenance.json")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _log = logging.getLogger(__name__)
 
 
@@ -89,18 +87,18 @@ class Run:
         given = {key: _as_input(value, key) for key, value in (inputs or {}).items()}
         folder = _checked(name) + (f"-{fingerprint(given)[:12]}" if given else "")
         target = self.path / folder
-        if (found := _whole(target)) is not None:
-            return found
-        with _locked(self.path / f".{folder}.lock") as alone:
+        scratch = self.path / f".{folder}.scratch"
+        if not scratch.exists() and (result := _whole(target)) is not None:
+            return result
+        with locked(self.path / f".{folder}.lock") as alone:
             # Listing makes a network file system look again instead of answering from its cache.
             leftovers = [entry for entry in os.listdir(self.path) if entry.startswith(f".{folder}.part-")]
-            if (found := _whole(target)) is not None:
-                return found
+            result = _whole(target)
             if alone:
-                for entry in leftovers:
+                # A process killed right after the step was whole leaves its scratch folder.
+                for entry in [*leftovers, *([scratch.name] if result else [])]:
                     shutil.rmtree(self.path / entry, ignore_errors=True)
-            draft = Draft(self.path, folder, self.settings)
-            return draft.fill(produce, given)
+            return result or Draft(self.path, folder, self.settings).fill(produce, given)
 
 
 class Draft:
@@ -215,7 +213,7 @@ def _as_input(value: Any, name: str) -> Any:
 
 def _checked(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise SoftscopeError(f"{name!r}: is no name for a step or file", "Use letters, digits, '.', '_' and '-'")
+        raise SoftscopeError(f"{name!r}: is not a name for a step or file", "Use letters, digits, '.', '_' and '-'")
     return name
 
 
@@ -243,37 +241,6 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Hold the lock file `path`; True if this process is alone, False where the file system has no locks.
-
-    flock, because the system releases it with the process, however it dies; the file stays, because removing it would
-    let two processes hold two files of one name.
-    """
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise writing_failed(path, error) from error
-    try:
-        yield _flock(handle, path)
-    finally:
-        os.close(handle)
-
-
-def _flock(handle: int, path: Path) -> bool:
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _log.info("%s: another process is at this step, waiting", path)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        return False
-    return True
 
 
 def _concerns(error: OSError, folder: Path) -> bool:

@@ -7,13 +7,13 @@ experiment, because the number of threads can change the last bits of a sum. Tas
 so whatever dies here, nothing that was whole is computed twice.
 """
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from ..errors import SoftscopeError
+from ..progress import Progress, bar
 from ..provenance import cores
 from .threads import limited_threads
 
@@ -55,9 +55,10 @@ class Engine:
         crash is retried once.
         """
         if threads < 1:
-            raise SoftscopeError(f"a task can't run on {threads} threads", "Use at least 1 thread a task")
+            raise SoftscopeError(f"a task can't run on {threads} threads", "Use at least 1 thread per task")
         todo = list(items)
-        with _bar(label, len(todo), shown=self.progress and len(todo) > 1) as tick:
+        with bar(show=self.progress and len(todo) > 1) as progress:
+            tick = _counting(progress, label, len(todo))
             if self.name == "ray":
                 from .cluster import map_on_cluster
 
@@ -95,17 +96,8 @@ def _map_here(task: Callable[[Any], Any], items: list[Any], threads: int, tick: 
     return results
 
 
-@contextmanager
-def _bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
-    """A progress bar on stderr, where that is a terminal."""
-    if not shown or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich import progress
-    from rich.console import Console
-
-    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn())
-    times = (progress.TimeElapsedColumn(), progress.TextColumn("left"), progress.TimeRemainingColumn())
-    with progress.Progress(*columns, *times, console=Console(stderr=True), transient=True) as shown_bar:
-        task = shown_bar.add_task(label, total=total)
-        yield lambda: shown_bar.advance(task)
+def _counting(progress: Progress, label: str, total: int) -> Callable[[], None]:
+    """A call for each task that is done."""
+    done = count(1)
+    progress(label, 0, total)
+    return lambda: progress(label, next(done), total)
