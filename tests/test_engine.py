@@ -114,6 +114,13 @@ def test_results_keep_the_order_of_the_items_here_and_in_processes(tasks: Module
     assert engine.map(tasks.square, items, workers=2) == expected
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_each_result_is_told_as_soon_as_it_is_there(tasks: ModuleType, workers: int) -> None:
+    seen: list[int] = []
+    assert Engine(workers=workers).map(tasks.square, [3, 1, 2], told=seen.append) == [9, 1, 4]
+    assert sorted(seen) == [1, 4, 9]
+
+
 def test_nothing_to_do_is_an_empty_list(tasks: ModuleType) -> None:
     assert Engine().map(tasks.square, []) == []
 

@@ -97,6 +97,9 @@ def test_a_file_gives_the_rows_and_labels_that_went_in(tmp_path, name):
     else:
         assert np.array_equal(features.labels, LABELS)
         assert features.labels.dtype == np.int64
+    bare = FeatureSet.open(path, labels=False)
+    assert bare.labels is None
+    assert np.array_equal(bare.array(), Z)
 
 
 @every_format

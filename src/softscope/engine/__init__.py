@@ -48,8 +48,11 @@ class Engine:
         threads: int = 1,
         gpus: float = 0,
         label: str = "tasks",
+        told: Callable[[Any], None] | None = None,
     ) -> list[Any]:
         """`[task(item) for item in items]`, each with `threads` threads and, on a cluster that has any, `gpus` devices.
+
+        `told` gets each result as soon as it is there, in any order, instead of a bar that counts tasks.
 
         Local: in this process if one worker is all there is to do or to have, else in processes of their own, where a
         crash is retried once.
@@ -57,8 +60,8 @@ class Engine:
         if threads < 1:
             raise SoftscopeError(f"a task can't run on {threads} threads", "Use at least 1 thread per task")
         todo = list(items)
-        with bar(show=self.progress and len(todo) > 1) as progress:
-            tick = _counting(progress, label, len(todo))
+        with bar(show=self.progress and told is None and len(todo) > 1) as progress:
+            tick = told or _counting(progress, label, len(todo))
             if self.name == "ray":
                 from .cluster import map_on_cluster
 
@@ -87,17 +90,17 @@ def map(
     return Engine(engine, workers, address, progress).map(task, items, threads=threads)
 
 
-def _map_here(task: Callable[[Any], Any], items: list[Any], threads: int, tick: Callable[[], None]) -> list[Any]:
+def _map_here(task: Callable[[Any], Any], items: list[Any], threads: int, tick: Callable[[Any], None]) -> list[Any]:
     results = []
     with limited_threads(threads):
         for item in items:
             results.append(task(item))
-            tick()
+            tick(results[-1])
     return results
 
 
-def _counting(progress: Progress, label: str, total: int) -> Callable[[], None]:
+def _counting(progress: Progress, label: str, total: int) -> Callable[[Any], None]:
     """A call for each task that is done."""
     done = count(1)
     progress(label, 0, total)
-    return lambda: progress(label, next(done), total)
+    return lambda result: progress(label, next(done), total)

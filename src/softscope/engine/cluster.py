@@ -29,7 +29,7 @@ def map_on_cluster(
     workers: int | None,
     threads: int,
     gpus: float,
-    tick: Callable[[], None],
+    tick: Callable[[Any], None],
 ) -> list[Any]:
     """The results in the order of the items; the first error of a task cancels the others and is raised."""
     # Ray prints what it notices of its machines to stdout, which is for results.
@@ -45,7 +45,7 @@ def map_on_cluster(
 
 
 def _collect(
-    ray: Any, submit: Callable[[Any], Any], items: list[Any], at_once: int, tick: Callable[[], None]
+    ray: Any, submit: Callable[[Any], Any], items: list[Any], at_once: int, tick: Callable[[Any], None]
 ) -> list[Any]:
     todo = deque(range(len(items)))
     running: dict[Any, int] = {}
@@ -58,7 +58,7 @@ def _collect(
             (ready,), _ = ray.wait(list(running), num_returns=1)
             index = running.pop(ready)
             results[index] = _result(ray, ready, index, items[index])
-            tick()
+            tick(results[index])
     finally:
         for reference in running:
             ray.cancel(reference, force=True)

@@ -29,7 +29,7 @@ class Pool:
         *,
         workers: int,
         threads: int,
-        tick: Callable[[], None],
+        tick: Callable[[Any], None],
     ) -> None:
         _require_sendable(task)
         self._task = task
@@ -79,7 +79,7 @@ class Pool:
         if not good:
             raise value
         self._results[index] = value
-        self._tick()
+        self._tick(value)
         self._assign(worker)
 
     def _replace(self, worker: "_Worker", index: int) -> None:

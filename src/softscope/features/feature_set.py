@@ -33,10 +33,13 @@ class FeatureSet:
         self.metadata: dict[str, str] = _checked_metadata(metadata or {}, name)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "FeatureSet":
-        """Open a safetensors, npz, npy or parquet file, or a folder of parquet files; rows are read when asked for."""
-        source, labels, metadata = _open(path)
-        return cls(source, labels, name=str(path), metadata=metadata)
+    def open(cls, path: str | os.PathLike[str], *, labels: bool = True) -> "FeatureSet":
+        """Open a safetensors, npz, npy or parquet file, or a folder of parquet files; rows are read when asked for.
+
+        Labels are read at once unless `labels` is False, for a caller that needs a few rows of a large file.
+        """
+        source, known, metadata = _open(path, labels)
+        return cls(source, known, name=str(path), metadata=metadata)
 
     @classmethod
     def of(cls, features: Any, name: str = "z") -> "FeatureSet":
@@ -164,21 +167,21 @@ def _numbers_of(features: Any, name: str) -> NDArray:
     return array.astype(np.float64) if isinstance(features, list | tuple) and array.dtype.kind in "iu" else array
 
 
-def _open(path: str | os.PathLike[str]) -> Opened:
+def _open(path: str | os.PathLike[str], labels: bool) -> Opened:
     found = existing(path)
     suffix = found.suffix.lower()
     if found.is_dir() or suffix == ".parquet":
         from .parquet_files import open_parquet
 
-        return open_parquet(path)
+        return open_parquet(path, labels=labels)
     if suffix == ".safetensors":
         from .safetensors_files import open_safetensors
 
-        return open_safetensors(path)
+        return open_safetensors(path, labels=labels)
     if suffix in (".npz", ".npy"):
         from .numpy_files import open_npy, open_npz
 
-        return open_npz(path) if suffix == ".npz" else open_npy(path)
+        return open_npz(path, labels=labels) if suffix == ".npz" else open_npy(path)
     raise SoftscopeError(f"{path}: features in a {suffix or 'nameless'} file", f"Give {_FORMATS}")
 
 

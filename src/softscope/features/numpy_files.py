@@ -66,7 +66,7 @@ def open_npy(path: str | os.PathLike[str]) -> Opened:
     return Opened(_raw(file, name, header, header.length, file.size), None, {})
 
 
-def open_npz(path: str | os.PathLike[str]) -> Opened:
+def open_npz(path: str | os.PathLike[str], *, labels: bool = True) -> Opened:
     """The features `z` and, where there are, the `labels` of an npz file."""
     file = UnchangedFile.of(path)
     with file.open() as stream, reading(path, "npz"), zipfile.ZipFile(stream) as archive:
@@ -75,10 +75,10 @@ def open_npz(path: str | os.PathLike[str]) -> Opened:
             found = ", ".join(sorted(name.removesuffix(".npy") for name in members)) or "nothing"
             raise SoftscopeError(f"{path}: expected arrays 'z' and 'labels', found {found}", _SAVE)
         source = _npz_source(file, stream, archive, members["z.npy"])
-        labels = None
-        if "labels.npy" in members:
-            labels = _npz_labels(archive, members["labels.npy"], f"{path}: labels", source.shape[0])
-    return Opened(source, labels, {})
+        known = None
+        if labels and "labels.npy" in members:
+            known = _npz_labels(archive, members["labels.npy"], f"{path}: labels", source.shape[0])
+    return Opened(source, known, {})
 
 
 def _npz_source(file: UnchangedFile, stream: IO[bytes], archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Source:

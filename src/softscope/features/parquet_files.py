@@ -131,7 +131,7 @@ class ParquetSource(Source):
                 first += rows
 
 
-def open_parquet(path: str | os.PathLike[str]) -> Opened:
+def open_parquet(path: str | os.PathLike[str], *, labels: bool = True) -> Opened:
     """The features and labels of a parquet file or a folder of them; footers and labels are read, features are not."""
     parts = [_part(file) for file in _files(existing(path))]
     filled = [part for part in parts if part.rows]
@@ -143,8 +143,8 @@ def open_parquet(path: str | os.PathLike[str]) -> Opened:
                 f"{part.file.path}: found {part.layout}, expected {first.layout} as in {first.file.path.name}",
                 "Write all files of a folder with the same columns",
             )
-    labels = np.concatenate([part.labels() for part in filled]) if first.layout.label else None
-    return Opened(ParquetSource(filled, f"{path}: z"), labels, {})
+    known = np.concatenate([part.labels() for part in filled]) if labels and first.layout.label else None
+    return Opened(ParquetSource(filled, f"{path}: z"), known, {})
 
 
 def _files(path: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from ..files import read_into, safetensors_header
 from .sources import Opened, RawSource, UnchangedFile
 
 
-def open_safetensors(path: str | os.PathLike[str]) -> Opened:
+def open_safetensors(path: str | os.PathLike[str], *, labels: bool = True) -> Opened:
     """The features, labels and metadata of a safetensors file; only the header and the labels are read."""
     file = UnchangedFile.of(path)
     entries, metadata = safetensors_header(path)
@@ -24,13 +24,13 @@ def open_safetensors(path: str | os.PathLike[str]) -> Opened:
     check_real(dtype, name)
     check_shape(entry.shape, name)
     source = RawSource(file, name, entry.shape, dtype, entry.start, by_column=False)
-    labels = None
-    if "labels" in entries:
+    known = None
+    if labels and "labels" in entries:
         name, entry = f"{path}: labels", entries["labels"]
         dtype = entry.numpy_dtype(name)
         check_labels(dtype, entry.shape, name, rows=source.shape[0])
         stored = np.empty(entry.shape, dtype)
         with file.open() as stream:
             read_into(stream, stored, entry.start, path)
-        labels = as_labels(stored, name, rows=source.shape[0])
-    return Opened(source, labels, metadata)
+        known = as_labels(stored, name, rows=source.shape[0])
+    return Opened(source, known, metadata)
