@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..paper.datasets.listing import DataSetRow
+    from ..paper.datasets.folders import DataSetRow
 
 data = typer.Typer(help="Image data sets: list them, get them, find them.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -21,7 +21,7 @@ _WIDE = 110
 @data.command("list")
 def list_sets(as_json: AsJson = False) -> None:
     """Show each data set: classes, rows here and in the complete set, sources, licence."""
-    from ..paper.datasets.listing import overview
+    from ..paper.datasets import overview
 
     rows = overview()
     if as_json:
@@ -46,8 +46,8 @@ def get(
     as_json: AsJson = False,
 ) -> None:
     """Get what is missing of a data set, from the first source that has it."""
-    from ..paper.datasets.catalog import find
-    from ..paper.datasets.sources import get as get_data
+    from ..paper.datasets import find
+    from ..paper.datasets import get as get_data
     from ..progress import bar
 
     with bar() as progress:
@@ -64,15 +64,14 @@ def get(
 
 @data.command()
 def path(name: Name) -> None:
-    """Print the files of a data set that are here, one a line."""
+    """Print the files of a data set that are here, one per line."""
     from ..errors import SoftscopeError
-    from ..paper.datasets.catalog import find
-    from ..paper.datasets.folders import split_state
+    from ..paper.datasets import find, split_state
 
     entry = find(name)
     if entry.name == "digits":
         raise SoftscopeError(
-            "digits: is part of scikit-learn, no file of ours", "Load it with softscope.paper.datasets.load"
+            "digits: is part of scikit-learn, not a file of ours", "Load it with softscope.paper.datasets.load"
         )
     files = [file for split in entry.splits for file in split_state(entry, split).files]
     if not files:

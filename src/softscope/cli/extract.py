@@ -79,7 +79,7 @@ def _open_data(data: str) -> "ImageSplits":
 
     if Path(data).suffix.lower() == ".parquet" or Path(data).is_dir():
         return ParquetSplits(data)
-    from ..paper.datasets.loading import CataloguedSplits
+    from ..paper.datasets import CataloguedSplits
 
     return CataloguedSplits(data)
 

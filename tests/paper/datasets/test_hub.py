@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from softscope.errors import SoftscopeError
-from softscope.paper.datasets import find, load
+from softscope.paper.datasets import CATALOG, find, load
 from softscope.paper.datasets import hub as hub_source
-from softscope.paper.datasets.entry import DataSet, HubFiles
+from softscope.paper.datasets.catalog import DataSet, HubFiles
 from softscope.paper.datasets.hub import held_out_rows
 from softscope.paper.datasets.sources import get
 
@@ -45,6 +46,7 @@ def hub(tmp_path, monkeypatch):
     made = Hub(REPO, {TRAIN: parquet(tmp_path, 60), TEST: parquet(tmp_path, 20), "README.md": b"hello"})
     with serve(made) as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
+        monkeypatch.setattr(hub_source, "OFFICIAL", running.url)
         yield running
 
 
@@ -62,7 +64,7 @@ def catalogued(monkeypatch):
 
 
 def test_a_data_set_comes_from_the_hub_whole_and_says_so(hub, catalogued, data_home):
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist"))
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
     assert get("mnist") == {"train": "hub", "test": "hub"}
     found = load("mnist", "train")
     assert np.array_equal(found.images, noise(60, 28, 28, 1, seed=60))
@@ -82,7 +84,7 @@ def test_a_data_set_comes_from_the_hub_whole_and_says_so(hub, catalogued, data_h
 
 def test_only_the_missing_split_is_asked_for(hub, catalogued, small_mnist):
     small_mnist("test", 20)
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist"))
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
     assert get("mnist") == {"train": "hub", "test": "present"}
     assert not any("test-00000" in path for _, path, _ in hub.asked)
 
@@ -91,19 +93,19 @@ def test_a_broken_connection_is_resumed_where_it_broke(hub, catalogued, monkeypa
     # The library goes on from the last whole chunk; its chunks of 10 MB are larger than these files.
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 500)
     hub.break_after = 1000
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist"))
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
     assert get("mnist")["train"] == "hub"
     assert "bytes=1000-" in [span for method, _, span in hub.asked if method == "GET"]
 
 
 def test_a_busy_hub_is_asked_again(hub, catalogued):
     hub.failures = 2
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist"))
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
     assert get("mnist")["test"] == "hub"
 
 
 def test_a_hub_that_stays_busy_or_unknown_to_it_is_one_clear_line(hub, catalogued, data_home):
-    catalogued(HubFiles(repo="makers/nothing", revision="main", folder="mnist"))
+    catalogued(HubFiles(repo="makers/nothing", revision=COMMIT, folder="mnist"))
     with pytest.raises(SoftscopeError, match=r"train and test can't be had\. hub: the hub answered 404") as caught:
         get("mnist")
     assert str(data_home / "mnist") in caught.value.hint
@@ -115,15 +117,77 @@ def test_a_hub_that_stays_busy_or_unknown_to_it_is_one_clear_line(hub, catalogue
 
 
 def test_a_file_that_differs_from_its_pin_is_not_used(hub, catalogued, data_home):
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist", sha256={TRAIN: "ab" * 32}))
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist", files={"train": {TRAIN: "ab" * 32}, "test": {}}))
     with pytest.raises(SoftscopeError, match=rf"{TRAIN} has sha256 .*, not abababababab"):
         get("mnist")
     assert not list(data_home.rglob("*.parquet"))
 
 
+def pinned(hub: Hub) -> HubFiles:
+    """The source whose files and checksums are in the catalogue."""
+    digests = {name: hashlib.sha256(hub.files[name]).hexdigest() for name in (TRAIN, TEST)}
+    return HubFiles(REPO, COMMIT, files={"train": {TRAIN: digests[TRAIN]}, "test": {TEST: digests[TEST]}})
+
+
+def test_pinned_files_come_from_any_mirror_and_no_other_file_is_asked_for(hub, catalogued, monkeypatch, tmp_path):
+    monkeypatch.setattr(hub_source, "OFFICIAL", "https://huggingface.co")
+    source = pinned(hub)
+    hub.files["mnist/train-00001-of-00002.parquet"] = parquet(tmp_path, 40)
+    catalogued(source)
+    assert get("mnist") == {"train": "hub", "test": "hub"}
+    assert len(load("mnist", "train")) == 60
+    assert not any("train-00001" in path for _, path, _ in hub.asked)
+
+
+def test_a_mirror_that_renames_the_files_gets_nothing_accepted(hub, catalogued, tmp_path, data_home):
+    source = pinned(hub)
+    hub.files = {f"mnist/{split}-black.parquet": parquet(tmp_path, 60) for split in ("train", "test")}
+    catalogued(source)
+    with pytest.raises(SoftscopeError, match="hub: the hub answered 404"):
+        get("mnist")
+    assert not list(data_home.rglob("*.parquet"))
+
+
+def test_a_set_pinned_by_its_commit_alone_is_taken_from_the_hub_itself_only(hub, catalogued, monkeypatch):
+    monkeypatch.setattr(hub_source, "OFFICIAL", "https://huggingface.co")
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
+    with pytest.raises(SoftscopeError, match=r"no checksum of makers/digits is pinned.*unset HF_ENDPOINT"):
+        get("mnist")
+    assert hub.asked == []
+
+
+def test_an_answer_for_another_commit_is_not_used(hub, catalogued):
+    catalogued(HubFiles(repo=REPO, revision="f" * 40, folder="mnist"))
+    with pytest.raises(SoftscopeError, match=f"the hub answered for commit {COMMIT}, not ffff"):
+        get("mnist")
+
+
+def test_every_hub_source_of_the_catalogue_has_a_pin():
+    sources = [source for entry in CATALOG for source in entry.sources if isinstance(source, HubFiles)]
+    assert sources
+    for source in sources:
+        assert len(source.revision) == 40
+        assert all(len(digest) == 64 for digests in source.files.values() for digest in digests.values())
+
+
+def test_a_silent_server_is_given_up(catalogued, monkeypatch):
+    monkeypatch.setattr(hub_source, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(hub_source, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        monkeypatch.setattr(hub_source, "OFFICIAL", address)
+        for source in (HubFiles(REPO, COMMIT), HubFiles(REPO, COMMIT, files={"train": {TRAIN: "ab" * 32}, "test": {}})):
+            catalogued(source)
+            with pytest.raises(SoftscopeError, match="hub: no answer from the hub"):
+                get("mnist")
+
+
 def test_a_file_that_differs_from_what_the_hub_states_is_not_used(hub, catalogued, data_home):
     hub.stated[TEST] = hashlib.sha256(b"another file").hexdigest()
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist"))
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
     with pytest.raises(SoftscopeError, match=rf"^mnist: test can't be had\. hub: {REPO} {TEST} has sha256"):
         get("mnist")
     assert [path.name for path in (data_home / "mnist").glob("*.parquet")] == ["train-00000-of-00001.parquet"]
@@ -131,13 +195,13 @@ def test_a_file_that_differs_from_what_the_hub_states_is_not_used(hub, catalogue
 
 def test_a_file_without_pin_and_statement_is_not_used(hub, catalogued):
     hub.stated[TRAIN] = None
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist"))
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
     with pytest.raises(SoftscopeError, match="the hub states no sha256"):
         get("mnist")
 
 
 def test_whole_files_of_an_earlier_run_are_not_fetched_again(hub, catalogued, data_home):
-    entry = catalogued(HubFiles(repo=REPO, revision="main", folder="mnist"), {"train": 61, "test": 20})
+    entry = catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"), {"train": 61, "test": 20})
     with pytest.raises(SoftscopeError, match="60 rows where there should be 61"):
         get("mnist")
     assert (data_home / "mnist" / ".download" / TRAIN).is_file()
@@ -147,14 +211,14 @@ def test_whole_files_of_an_earlier_run_are_not_fetched_again(hub, catalogued, da
     assert not any(method == "GET" and TRAIN in path for method, path, _ in hub.asked[before:])
 
 
-def test_other_folders_splits_columns_and_class_orders_are_understood(hub, catalogued, tmp_path):
+def test_other_folders_columns_and_class_orders_are_understood(hub, catalogued, tmp_path):
     names = [f"Class {c}" for c in "9876543210"]
     shards = {
-        "data/CRC_VAL-00000-of-00002-abc.parquet": parquet(tmp_path, 30, names=names, columns=("img", "fine_label")),
-        "data/CRC_VAL-00001-of-00002-def.parquet": parquet(tmp_path, 20, names=names, columns=("img", "fine_label")),
+        "data/test-00000-of-00002-abc.parquet": parquet(tmp_path, 30, names=names, columns=("img", "fine_label")),
+        "data/test-00001-of-00002-def.parquet": parquet(tmp_path, 20, names=names, columns=("img", "fine_label")),
     }
     hub.files = shards
-    source = HubFiles(repo=REPO, revision="main", splits={"test": "CRC_VAL"})
+    source = HubFiles(repo=REPO, revision=COMMIT)
     catalogued(source, {"test": 50}, classes=tuple(f"class_{c}" for c in "0123456789"))
     assert get("mnist") == {"test": "hub"}
     found = load("mnist", "test")
@@ -163,13 +227,13 @@ def test_other_folders_splits_columns_and_class_orders_are_understood(hub, catal
 
 
 def test_a_hub_without_the_split_is_one_clear_line(hub, catalogued):
-    catalogued(HubFiles(repo=REPO, revision="main", folder="elsewhere"))
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="elsewhere"))
     with pytest.raises(SoftscopeError, match=r"holds no elsewhere/train-\*\.parquet"):
         get("mnist")
 
 
 def test_a_set_with_one_split_is_divided_by_class_and_nothing_is_in_both(hub, catalogued):
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist", held_out=2), {"train": 40, "test": 20})
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist", held_out=2), {"train": 40, "test": 20})
     assert get("mnist") == {"train": "hub", "test": "hub"}
     train, test = load("mnist", "train"), load("mnist", "test")
     assert np.bincount(train.labels).tolist() == [4] * 10
@@ -187,7 +251,7 @@ def test_the_division_of_a_set_covers_every_row_once():
 
 def test_offline_mode_is_respected(hub, catalogued, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist"))
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
     with pytest.raises(SoftscopeError, match="hub: HF_HUB_OFFLINE is set"):
         get("mnist")
     assert hub.asked == []
@@ -195,7 +259,7 @@ def test_offline_mode_is_respected(hub, catalogued, monkeypatch):
 
 def test_a_missing_library_is_named_with_the_way_to_install_it(hub, catalogued, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist"))
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
     with pytest.raises(SoftscopeError, match=r"hub: huggingface_hub is not installed \(pip install"):
         get("mnist")
 
@@ -205,7 +269,8 @@ def test_no_network_is_one_clear_line(catalogued, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist"))
+    monkeypatch.setattr(hub_source, "OFFICIAL", "http://127.0.0.1:9")
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
     with pytest.raises(SoftscopeError, match="hub: no answer from the hub"):
         get("mnist")
 
@@ -215,6 +280,6 @@ def test_a_full_disk_is_named(hub, catalogued, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("huggingface_hub.HfApi.hf_hub_download", full)
-    catalogued(HubFiles(repo=REPO, revision="main", folder="mnist"))
+    catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
     with pytest.raises(SoftscopeError, match="hub: No space left on device"):
         get("mnist")

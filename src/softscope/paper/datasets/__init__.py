@@ -1,7 +1,8 @@
-"""Image data sets: which there are (`catalog`), where they come from (`sources`), how they are read (`loading`)."""
+"""Image data sets: which there are (`catalog.toml`), where they come from (`sources`), how they are read (`loading`)."""
 
-from .catalog import CATALOG, find
-from .entry import DataSet
-from .loading import load
+from .catalog import CATALOG, DataSet, find
+from .folders import overview, require_files, split_state
+from .loading import CataloguedSplits, load
+from .sources import get
 
-__all__ = ["CATALOG", "DataSet", "find", "load"]
+__all__ = ["CATALOG", "CataloguedSplits", "DataSet", "find", "get", "load", "overview", "require_files", "split_state"]

@@ -1,14 +1,18 @@
-"""Where data sets lie: `$SOFTSCOPE_DATA` first, then the user's cache folder; `<name>/<split>-*.parquet` in either."""
+"""Where data sets lie and what is there of each: `$SOFTSCOPE_DATA` first, then the user's cache folder.
+
+`<name>/<split>-*.parquet` in either.
+"""
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ...errors import SoftscopeError
 from ...files import cache_folder
-from .catalog import rows_of
-from .entry import DataSet
+from ...images import count_rows
+from .catalog import CATALOG, DataSet
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,7 @@ def download_folder(dataset: DataSet, splits: Sequence[str] = ()) -> Path:
 
 def split_state(dataset: DataSet, split: str) -> SplitState:
     """The split's files in the first folder that has it complete, else in the first that has any of it."""
-    from ...images.parquet import count_rows
-
-    complete_rows = rows_of(dataset, split)
+    complete_rows = dataset.rows_of(split)
     best = SplitState((), 0, complete_rows)
     for folder in search_folders():
         files = split_files(folder / dataset.name, split)
@@ -67,7 +69,7 @@ def split_files(folder: Path, split: str) -> tuple[Path, ...]:
     try:
         return tuple(sorted(path for path in folder.glob(f"{split}-*.parquet") if path.is_file()))
     except OSError as error:
-        raise SoftscopeError(f"{folder}: can't be read ({error.strerror})", "Mend its permissions") from error
+        raise SoftscopeError(f"{folder}: can't be read ({error.strerror})", "Fix its permissions") from error
 
 
 def require_files(dataset: DataSet, split: str) -> SplitState:
@@ -86,6 +88,69 @@ def require_files(dataset: DataSet, split: str) -> SplitState:
             "Are there two copies of it? Keep one",
         )
     return state
+
+
+@dataclass(frozen=True)
+class SplitRow:
+    """One split: `complete`, `partial`, `absent` or `damaged`, its rows here and in the complete set, its folder."""
+
+    split: str
+    status: str
+    rows: int
+    complete_rows: int
+    folder: str | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class DataSetRow:
+    """One data set and the state of its splits."""
+
+    entry: DataSet
+    splits: tuple[SplitRow, ...]
+
+    @property
+    def status(self) -> str:
+        """The splits' common state; `partial` where they differ and something is there; `damaged` if one is."""
+        states = {row.status for row in self.splits}
+        if len(states) == 1:
+            return states.pop()
+        return "damaged" if "damaged" in states else "partial"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        entry = self.entry
+        return {
+            "name": entry.name,
+            "title": entry.title,
+            "aliases": list(entry.aliases),
+            "status": self.status,
+            "classes": len(entry.classes),
+            "shape": list(entry.shape),
+            "makers": entry.makers,
+            "licence": entry.licence,
+            "citation": entry.citation,
+            "note": entry.note,
+            "sources": [source.kind for source in entry.sources],
+            "splits": [asdict(row) for row in self.splits],
+        }
+
+
+def overview() -> list[DataSetRow]:
+    """Every data set of the catalogue with what is there of it."""
+    return [DataSetRow(entry, tuple(_split_row(entry, split) for split in entry.splits)) for entry in CATALOG]
+
+
+def _split_row(entry: DataSet, split: str) -> SplitRow:
+    complete = entry.splits[split]
+    if entry.name == "digits":
+        return SplitRow(split, "complete", complete, complete, None)
+    try:
+        state = split_state(entry, split)
+    except SoftscopeError as error:
+        return SplitRow(split, "damaged", 0, complete, None, str(error))
+    folder = str(state.files[0].parent) if state.files else None
+    return SplitRow(split, state.status, state.rows, complete, folder)
 
 
 def _listed(folders: Sequence[Path]) -> str:

