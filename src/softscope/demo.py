@@ -41,7 +41,7 @@ class DemoFiles:
 def write_demo(folder: Path, *, progress: Progress = silent) -> DemoFiles:
     """Train the network and write its head, features and the unfamiliar images under `folder`."""
     from .images import ImageSet, write_images
-    from .models import extract_features, head_of
+    from .models import extract_features
     from .paper.nets import build, save_model
     from .paper.training import TrainSettings, evaluate, train
 
@@ -51,7 +51,7 @@ def write_demo(folder: Path, *, progress: Progress = silent) -> DemoFiles:
     train(net, train_images, train_labels, TrainSettings(epochs=30, seed=SEED), progress=progress)
     accuracy = evaluate(net, test_images, test_labels).accuracy
     save_model(net, folder / "model.safetensors")
-    head = head_of(net, classes=[str(k) for k in range(KNOWN)])
+    head = Head.from_torch(net, classes=[str(k) for k in range(KNOWN)])
     head.save(folder / "head.safetensors")
     paths = {}
     for name, images, labels in (("train", train_images, train_labels), ("test", test_images, test_labels)):

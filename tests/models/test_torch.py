@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from softscope import FeatureSet, Head, SoftscopeError
-from softscope.models import extract_features, head_of
+from softscope.models import extract_features
 from softscope.paper.nets import build
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (23, 28, 28, 1), dtype=np.uint8)
@@ -74,7 +74,7 @@ def test_the_head_applied_to_the_features_gives_the_networks_own_logits(name, co
     images = np.random.default_rng(0).integers(0, 256, (5, *shape), dtype=np.uint8)
     features = extract_features(net, images, batch=2)
     expected = logits_of(net, images)
-    np.testing.assert_allclose(head_of(net).logits(features.array()), expected, atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_allclose(Head.from_torch(net).logits(features.array()), expected, atol=1e-4 * np.abs(expected).max())
     assert features.metadata["layer"] == "after"
     assert features.metadata["classifier"] == "classifier"
 
@@ -112,7 +112,7 @@ def test_head_from_torch_is_the_last_layer_with_class_names():
 def test_the_last_linear_layer_is_found_with_and_without_a_probe(model):
     last = model[2] if isinstance(model, nn.Sequential) else model.last
     features = extract_features(model, ROWS, batch=10)
-    for head in (head_of(model), head_of(model, probe=ROWS[:3])):
+    for head in (Head.from_torch(model), Head.from_torch(model, probe=ROWS[:3])):
         assert np.array_equal(head.weight, last.weight.detach().numpy())
         with torch.no_grad():
             expected = last(torch.from_numpy(features.array())).numpy()
@@ -126,8 +126,8 @@ def test_a_model_that_returns_an_object_with_logits_is_understood():
 
 def test_a_model_that_cannot_be_traced_needs_a_probe_and_the_error_lists_the_candidates():
     with pytest.raises(SoftscopeError, match=r"last \(8 -> 3\), first \(6 -> 8\)"):
-        head_of(Branching())
-    assert head_of(Branching(), probe=ROWS).n_features == 8
+        Head.from_torch(Branching())
+    assert Head.from_torch(Branching(), probe=ROWS).n_features == 8
 
 
 def test_two_layers_with_the_same_answer_are_ambiguous():

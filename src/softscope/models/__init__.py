@@ -1,7 +1,7 @@
-"""Features and head out of a trained classifier whose last layer is linear: logits = W z + b.
+"""Features out of a trained classifier whose last layer is linear: logits = W z + b.
 
-    head = head_of(model)                                    # the last layer
-    train = extract_features(model, images, labels)          # what it sees, one row an input
+    head = Head.from_torch(model)                            # the last layer
+    train = extract_features(model, images, labels)          # what it sees, one row per input
 
 torch is imported when a model is first looked at.
 """
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .torch import extract_features as extract_features
-    from .torch import head_of as head_of
 
-__all__ = ["extract_features", "head_of"]
+__all__ = ["extract_features"]
 
 
 def __getattr__(name: str) -> Any:

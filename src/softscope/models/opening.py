@@ -14,7 +14,7 @@ from ..files import existing_file, first_line
 from ..head import Head
 from ..torch_door import nn, torch
 from .preprocessing import FromPixels
-from .torch import extract_features, head_of
+from .torch import extract_features
 
 _MODEL = "Give a .safetensors file saved by softscope, an .onnx file, or package.module:factory with --weights"
 
@@ -50,7 +50,7 @@ class TorchClassifier:
 
     def head(self, classes: Sequence[str] | None = None, probe: Any = None) -> Head:
         """The last linear layer."""
-        return head_of(self.module, classes, probe=probe)
+        return Head.from_torch(self.module, classes, probe=probe)
 
     def features(self, images: Any, labels: Any = None, **options: Any) -> FeatureSet:
         """Features of images, with the options of `extract_features`."""

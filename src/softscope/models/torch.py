@@ -11,23 +11,13 @@ from ..arrays import as_labels, spans
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
+from ..head.search import Call, find_last_layer, recording, run
 from ..torch_door import device_of, evaluating, image_tensor, keep_freed_memory, nn, torch
 from .activation import before_activation, last_activation, watch_activations
-from .classifier import Classifier, answer, find_classifier
 from .collecting import Layer, check_logits, collected
 from .progress import RowBar
 
 _PROBE_ROWS = 2
-
-
-def head_of(model: nn.Module, classes: Sequence[str] | None = None, *, probe: Any = None) -> Head:
-    """The last linear layer of `model` as a Head.
-
-    `probe`, a few inputs as the model takes them, helps where neither timm's interface nor the model's graph tells
-    which layer makes the logits.
-    """
-    batch = None if probe is None else image_tensor(probe).to(device_of(model))
-    return _head(find_classifier(model, batch), classes, type(model).__name__)
 
 
 def extract_features(
@@ -51,7 +41,7 @@ def extract_features(
     time, and the file is opened; memory doesn't grow with N.
     """
     if layer not in ("after", "before"):
-        raise SoftscopeError(f"layer: no {layer!r}", "Choose after or before (the last non-linearity)")
+        raise SoftscopeError(f"layer {layer!r}: unknown value", "Use after or before (the last non-linearity)")
     if batch < 1:
         raise SoftscopeError(f"batch: {batch}", "Give a whole number of at least 1")
     # Rows become tensors a batch at a time, so that a memory-mapped array stays on disk.
@@ -59,7 +49,7 @@ def extract_features(
     known = None if labels is None else as_labels(np.asarray(labels), f"{name}: labels", rows=len(pixels))
     keep_freed_memory()
     reader = _Reader(model, image_tensor(pixels[:_PROBE_ROWS]), layer)
-    words = {"layer": layer, "model": type(model).__name__, "classifier": reader.classifier.name}
+    words = {"layer": layer, "model": type(model).__name__, "classifier": reader.last.name}
     words |= reader.words | dict(metadata or {})
     blocks = reader.blocks(pixels, batch, progress, name)
     shape = (len(pixels), reader.head.n_features)
@@ -72,8 +62,8 @@ class _Reader:
     def __init__(self, model: nn.Module, probe: torch.Tensor, layer: Layer) -> None:
         self.model, self.layer = model, layer
         self.device = device_of(model)
-        self.classifier = find_classifier(model, probe.to(self.device))
-        self.head = _head(self.classifier, None, type(model).__name__)
+        self.last = find_last_layer(model, probe)
+        self.head = Head(*self.last.weight_and_bias(), name=f"{type(model).__name__}.{self.last.name}")
         self.words: dict[str, str] = {}
         self.call = 0
         if layer == "before":
@@ -94,33 +84,12 @@ class _Reader:
                 bar.advance(span.stop - span.start)
 
     def _forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Any]:
-        taken: list[torch.Tensor] = []
-        hooks = [
-            self.classifier.layer.register_forward_hook(
-                lambda module, inputs, output: taken.__setitem__(slice(None), [inputs[0].clone(), output])
-            )
-        ]
-        calls = None
-        if self.layer == "before":
-            calls, more = watch_activations(self.model)
-            hooks += more
+        calls: list[Call] = []
+        watched, hooks = watch_activations(self.model) if self.layer == "before" else (None, [])
         try:
-            result = answer(self.model(x.to(self.device)))
+            with recording(dict(zip(self.last.names, self.last.layers)), calls, len(x)):
+                answer = run(self.model, x.to(self.device))
         finally:
             for hook in hooks:
                 hook.remove()
-        if not taken or taken[0].ndim != 2 or len(taken[0]) != len(x):
-            found = tuple(taken[0].shape) if taken else "nothing"
-            raise SoftscopeError(
-                f"the classifier {self.classifier.name} saw {found} for a batch of {len(x)}, expected one row an input",
-                "Pool tokens or positions before the last layer",
-            )
-        # Where the model ends in softmax, the logits are the classifier's output, which the probe found to match.
-        return taken[0], result if self.classifier.link == "logits" else taken[1], calls
-
-
-def _head(classifier: Classifier, classes: Sequence[str] | None, name: str) -> Head:
-    layer = classifier.layer
-    weight = layer.weight.detach().float().cpu().numpy()
-    bias = None if layer.bias is None else layer.bias.detach().float().cpu().numpy()
-    return Head(weight, bias, classes, name=f"{name}.{classifier.name}")
+        return *self.last.read(calls, answer), watched

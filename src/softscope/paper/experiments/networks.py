@@ -210,11 +210,11 @@ def _train(plan: NetworkPlan, draft: Draft) -> None:
 
 def _extract(plan: NetworkPlan, fit: StepResult, draft: Draft) -> None:
     from ...images import fit_images
-    from ...models import extract_features, head_of
+    from ...models import extract_features
     from ..nets import load_model
 
     saved = load_model(fit.path("model.safetensors"))
-    head = head_of(saved.net, saved.classes)
+    head = Head.from_torch(saved.net, saved.classes)
     wanted = [("train", plan.data, "train"), ("test", plan.data, "test"), *((o.name, o, "test") for o in plan.ood)]
     used: list[str] = []
     kept: dict[str, FeatureSet] = {}

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Floats, as_matrix, as_vector, check_finite, chunk_rows, spans
-from .blas import rows_round_alike
-from .errors import SoftscopeError
-from .files import read_safetensors, safetensors_header, write_safetensors
+from ..arrays import Floats, as_matrix, as_vector, check_finite, chunk_rows, spans
+from ..blas import rows_round_alike
+from ..errors import SoftscopeError
+from ..files import read_safetensors, safetensors_header, write_safetensors
 
 if TYPE_CHECKING:
     import torch
@@ -42,7 +42,7 @@ class Head:
         names = None if classes is None else (classes,) if isinstance(classes, str) else tuple(map(str, classes))
         if names is not None and len(names) != self.n_classes:
             raise SoftscopeError(
-                f"{name}: {len(names)} class names for {self.n_classes} rows of weight", "Give one name a class"
+                f"{name}: {len(names)} class names for {self.n_classes} rows of weight", "Give one name per class"
             )
         self.classes: tuple[str, ...] | None = names
         self.name = name
@@ -162,11 +162,18 @@ class Head:
         return cls(tensors["weight"], tensors.get("bias"), _class_names(metadata, path), name=str(path))
 
     @classmethod
-    def from_torch(cls, model: "torch.nn.Module", classes: Sequence[str] | None = None) -> "Head":
-        """The last linear layer of a torch classifier (see `softscope.models`)."""
-        from .models import head_of
+    def from_torch(
+        cls, model: "torch.nn.Module", classes: Sequence[str] | None = None, *, probe: Any = None, output: Any = None
+    ) -> "Head":
+        """The last linear layer of a torch classifier (`head.search` says how it is found).
 
-        return head_of(model, classes=classes)
+        `probe`, a few inputs as the model takes them, helps where neither the model's interface nor its graph tells
+        which layer makes the logits; `output` picks the logits out of a tuple or dict that the model returns.
+        """
+        from .search import find_last_layer
+
+        weight, bias = (last_layer := find_last_layer(model, probe, output)).weight_and_bias()
+        return cls(weight, bias, classes, name=f"{type(model).__name__}.{last_layer.name}")
 
     @cached_property
     def _directions(self) -> Floats:
