@@ -40,6 +40,7 @@ class DemoFiles:
 
 def write_demo(folder: Path, *, progress: Progress = silent) -> DemoFiles:
     """Train the network and write its head, features and the unfamiliar images under `folder`."""
+    from .head import Head
     from .images import ImageSet, write_images
     from .models import extract_features
     from .paper.nets import build, save_model
@@ -56,11 +57,11 @@ def write_demo(folder: Path, *, progress: Progress = silent) -> DemoFiles:
     paths = {}
     for name, images, labels in (("train", train_images, train_labels), ("test", test_images, test_labels)):
         paths[name] = folder / f"{name}.safetensors"
-        extract_features(net, images, labels, progress=False).save(paths[name])
+        extract_features(net, images, labels).save(paths[name])
     ood, pictures = {}, {}
     for name, images in {"digits-8-9": unseen, "photographs": _photographs(), "noise": _noise()}.items():
         ood[name] = folder / f"{name}.safetensors"
-        extract_features(net, images, progress=False).save(ood[name])
+        extract_features(net, images).save(ood[name])
         pictures[name] = folder / f"{name}-images.parquet"
         unlabelled = np.zeros(len(images), np.int64)
         write_images(pictures[name], ImageSet(images, unlabelled, (name,), name, "test", None, {}))

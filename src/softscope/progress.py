@@ -9,12 +9,6 @@ Work that takes a while has a parameter `progress: Progress = silent` and calls 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how many of its rows (or steps) are done, and how many there are: 0 where that is not known."""
@@ -55,31 +49,3 @@ def _speed(rate: float) -> str:
         if rate >= size:
             return f"{rate / size:.1f} {letter}/s"
     return f"{rate:.1f} /s"
-
-
-Columns = Callable[[], tuple[Any, ...]]
-
-
-class Bar:
-    """A bar with columns of its own. It goes as soon as `models` uses `bar`."""
-
-    def __init__(self, what: str, total: int, columns: Columns, *, show: bool, **fields: Any) -> None:
-        self._bar: RichProgress | None = None
-        self._task: TaskID
-        if show and sys.stderr.isatty():
-            from rich import progress
-            from rich.console import Console
-
-            self._bar = progress.Progress(*columns(), console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(what, total=total, **fields)
-
-    def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()

@@ -14,6 +14,7 @@ from softscope import FeatureSet, Head, SoftscopeError
 from softscope.cli.app import app
 from softscope.images import fit_images, load_files
 from softscope.models import extract_features
+from softscope.models.collecting import collected
 from softscope.paper.nets import build, save_model
 from softscope.paper.training import TrainSettings, train
 
@@ -117,8 +118,8 @@ def test_a_model_of_some_classes_takes_only_these_of_its_own_data_set(folder, tm
     [
         (["--split", "validation"], "no split 'validation' here"),
         (["--layer", "middle"], "--layer middle"),
-        (["--mean", "a,b"], "no list of numbers"),
-        (["--batch", "0"], "batch: 0"),
+        (["--mean", "a,b"], "not a list of numbers"),
+        (["--batch", "0"], "batch 0"),
     ],
 )
 def test_bad_options_are_said_and_nothing_is_written(folder, tmp_path, words, message):
@@ -159,10 +160,25 @@ def test_a_catalogued_data_set_is_extracted_by_its_name(tmp_path):
     assert isinstance(refused.exception, SoftscopeError)
 
 
-def test_a_terminal_gets_a_bar_and_a_pipe_none(capsys, monkeypatch):
-    images = np.zeros((6, 8, 8, 1), np.uint8)
-    monkeypatch.setenv("TERM", "xterm")
-    for terminal in (False, True):
-        monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
-        extract_features(build("small"), images, batch=2, progress=True, name="zeros")
-        assert ("features of zeros" in capsys.readouterr().err) == terminal
+def test_extraction_tells_how_far_it_is():
+    told = []
+    images = np.zeros((5, 8, 8, 1), np.uint8)
+    extract_features(build("small"), images, batch=2, progress=lambda *step: told.append(step), name="zeros")
+    assert told == [("features of zeros", done, 5) for done in (2, 4, 5)]
+
+
+@pytest.mark.parametrize("words", [["--batch", "-1"], ["--batch", "0"], ["--limit", "-5"], ["--size", "0"]])
+def test_a_bad_number_never_touches_an_existing_file(folder, tmp_path, words):
+    (tmp_path / "train.safetensors").write_bytes(b"precious")
+    done = run(folder / "lenet.safetensors", folder / "digits28", "-o", tmp_path, *words)
+    assert isinstance(done.exception, SoftscopeError)
+    assert "at least 1" in str(done.exception)
+    assert (tmp_path / "train.safetensors").read_bytes() == b"precious"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_too_few_rows_never_replace_a_file(tmp_path):
+    (tmp_path / "f.safetensors").write_bytes(b"precious")
+    with pytest.raises(SoftscopeError, match="2 rows where there should be 3"):
+        collected([np.zeros((2, 4), np.float32)], (3, 4), None, out=tmp_path / "f.safetensors", name="f", metadata={})
+    assert (tmp_path / "f.safetensors").read_bytes() == b"precious"

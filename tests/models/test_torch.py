@@ -74,7 +74,8 @@ def test_the_head_applied_to_the_features_gives_the_networks_own_logits(name, co
     images = np.random.default_rng(0).integers(0, 256, (5, *shape), dtype=np.uint8)
     features = extract_features(net, images, batch=2)
     expected = logits_of(net, images)
-    np.testing.assert_allclose(Head.from_torch(net).logits(features.array()), expected, atol=1e-4 * np.abs(expected).max())
+    logits = Head.from_torch(net).logits(features.array())
+    np.testing.assert_allclose(logits, expected, atol=1e-4 * np.abs(expected).max())
     assert features.metadata["layer"] == "after"
     assert features.metadata["classifier"] == "classifier"
 
@@ -148,10 +149,10 @@ def test_two_layers_with_the_same_answer_are_ambiguous():
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (nn.Conv2d(1, 3, 28), "has no nn.Linear layer.*1x1 convolution"),
+        (nn.Conv2d(1, 3, 28), "has no nn.Linear layer and no 1x1 convolution"),
         (Ending(lambda logits: 5 * logits), "none makes the model's answer.*scaled"),
         (Ending(lambda logits: logits[:, :, None]), r"returned a tensor of shape \(2, 3, 1\)"),
-        (Ending(lambda logits: (logits, logits)), "returned tuple"),
+        (Ending(lambda logits: (logits, logits)), r"returned a tuple of a tensor of shape \(2, 3\), a tensor"),
     ],
 )
 def test_what_is_no_linear_classifier_is_explained(model, words):
@@ -266,8 +267,8 @@ def test_a_memory_mapped_array_is_read_a_batch_at_a_time(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"layer": "middle"}, "no 'middle'"),
-        ({"batch": 0}, "batch: 0"),
+        ({"layer": "middle"}, "layer .middle."),
+        ({"batch": 0}, "batch 0"),
         ({"labels": [0, 1]}, "2 labels for 23 rows"),
     ],
 )

@@ -51,7 +51,7 @@ def get(
     from ..progress import bar
 
     with bar() as progress:
-        origin = get_data(name, source=source, report=progress)
+        origin = get_data(name, source=source, progress=progress)
     entry = find(name)
     if as_json:
         typer.echo(json.dumps({"name": entry.name, "splits": origin}, indent=1))

@@ -41,13 +41,15 @@ def extract(
     from ..errors import SoftscopeError
     from ..models.collecting import Layer
     from ..models.folder import Options, extract_to_folder
+    from ..progress import bar
 
     if layer != "after" and layer != "before":
-        raise SoftscopeError(f"--layer {layer}: no such layer", "Choose after or before (the last non-linearity)")
-    opened = _open_model(model, weights, _numbers("--mean", mean), _numbers("--std", std))
+        raise SoftscopeError(f"--layer {layer}: unknown value", "Use after or before (the last non-linearity)")
     where: Layer = "before" if layer == "before" else "after"
-    options = Options(where, size, limit, batch, keep_images, progress=not quiet)
-    written = extract_to_folder(opened, _open_data(data), out, splits=split or (), options=options)
+    with bar(show=not quiet) as progress:
+        options = Options(where, size, limit, batch, keep_images, progress)
+        opened = _open_model(model, weights, _numbers("--mean", mean), _numbers("--std", std))
+        written = extract_to_folder(opened, _open_data(data), out, splits=split or (), options=options)
     if as_json:
         typer.echo(json.dumps(asdict(written), indent=1))
         return
@@ -90,4 +92,4 @@ def _numbers(option: str, text: str) -> list[float]:
     try:
         return [float(word) for word in text.split(",")]
     except ValueError as error:
-        raise SoftscopeError(f"{option} {text}: no list of numbers", "Write it as 0.485,0.456,0.406") from error
+        raise SoftscopeError(f"{option} {text}: not a list of numbers", "Write it as 0.485,0.456,0.406") from error

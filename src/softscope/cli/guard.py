@@ -72,14 +72,21 @@ def score(
     from ..features import FeatureSet
     from ..guard import Guard
     from ..guard.stream import OnBad, score_file
-    from ..models.progress import RowBar
+    from ..progress import bar
 
     if on_bad != "error" and on_bad != "flag":
         raise SoftscopeError(f"--on-bad {on_bad}: no such way", "Choose error or flag")
     way: OnBad = "flag" if on_bad == "flag" else "error"
     loaded = Guard.load(path)
-    with RowBar(len(FeatureSet.open(features)), "scoring", show=True) as bar:
-        found = score_file(loaded, features, output, on_bad=way, batch=batch, progress=bar.advance)
+    rows, done = len(FeatureSet.open(features)), 0
+    with bar() as progress:
+
+        def advance(scored: int) -> None:
+            nonlocal done
+            done += scored
+            progress("scoring", done, rows)
+
+        found = score_file(loaded, features, output, on_bad=way, batch=batch, progress=advance)
     if as_json:
         typer.echo(json.dumps(found.to_dict() | {"output": str(output)}, indent=1))
         return

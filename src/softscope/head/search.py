@@ -2,8 +2,9 @@
 
 A probe, a few inputs, shows which layer's output the model's own answer follows from. Where none is given, timm's
 `get_classifier()` is asked, then a probe is made from what Hugging Face's and timm's models say of their inputs, then
-the model's graph is traced. Understood are nn.Linear and 1x1 convolutions, followed by a mean over positions (pooling),
-by the choice of one position (a token), by softmax, log-softmax or, for one logit, a sigmoid; and the mean of two heads.
+the model's graph is traced. Understood are nn.Linear and 1x1 convolutions, followed by a mean over positions (pooling)
+or the choice of one position (a token), then by softmax, log-softmax or, for one logit, a sigmoid; and the mean of two
+such layers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -187,8 +188,7 @@ def _by_probe(model: nn.Module, candidates: Mapping[str, nn.Module], probe: Any,
         matches = [
             LastLayer((one.name, other.name), (one.layer, other.layer))
             for one, other in combinations({call.layer: call for call in calls}.values(), 2)
-            if one.given.shape == other.given.shape
-            and _close((one.given.mean(1) + other.given.mean(1)) / 2, answer)
+            if one.given.shape == other.given.shape and _close((one.given.mean(1) + other.given.mean(1)) / 2, answer)
         ]
     if len({match.layers for match in matches}) == 1:
         if matches[0].link == "sigmoid" and answer.shape[1] > 1:
@@ -319,7 +319,8 @@ def _only_matrix(made: Any) -> Any:
     if isinstance(made, Mapping) and "logits" in made:
         return made["logits"]
     values = list(made.values()) if isinstance(made, Mapping) else made if isinstance(made, tuple | list) else []
-    matrices = [each for each in values if isinstance(each, torch.Tensor) and each.is_floating_point() and each.ndim == 2]
+    tensors = [each for each in values if isinstance(each, torch.Tensor) and each.is_floating_point()]
+    matrices = [tensor for tensor in tensors if tensor.ndim == 2]
     return matrices[0] if len(matrices) == 1 else made
 
 

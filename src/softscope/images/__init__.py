@@ -4,7 +4,7 @@ from .decoding import Decoder, Encoded
 from .loading import ImageSet, ImageSplits, ParquetSplits, choose_rows, load_files, spelled
 from .parquet import count_rows, read_columns, read_images, read_labels
 from .pixels import Images, as_rgb, balanced_rows, binarise9, fit_images, greyscale, select_classes, to_rgb32
-from .writing import RawSplit, Report, encode_png, silent, write_images, write_split
+from .writing import RawSplit, encode_png, write_images, write_split
 
 __all__ = [
     "Decoder",
@@ -14,7 +14,6 @@ __all__ = [
     "Images",
     "ParquetSplits",
     "RawSplit",
-    "Report",
     "as_rgb",
     "balanced_rows",
     "binarise9",
@@ -28,7 +27,6 @@ __all__ = [
     "read_images",
     "read_labels",
     "select_classes",
-    "silent",
     "spelled",
     "to_rgb32",
     "write_images",

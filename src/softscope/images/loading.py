@@ -17,6 +17,8 @@ from .decoding import Decoder
 from .parquet import read_columns, read_images, read_labels
 from .pixels import Images, balanced_rows, select_classes
 
+MAX_CLASSES = 100_000  # more would be identifiers, not classes: one of 2e10 must not be counted up to
+
 
 @dataclass(frozen=True)
 class ImageSet:
@@ -86,7 +88,7 @@ def load_files(
         raise SoftscopeError("no files to load", "Name at least one parquet file")
     names = _names(paths, expected)
     known = read_labels(paths, classes=len(names) or None)
-    known, names = _numbered(known, names or tuple(map(str, range(int(known.max(initial=-1)) + 1))), expected)
+    known, names = _numbered(known, names or _numbers(known, paths[0]), expected)
     rows, labels, names = choose_rows(known, names, classes, limit, seed)
     digests = {path.name: sha256(path) for path in paths}
     decoder = Decoder(channels=channels, size=size)
@@ -158,6 +160,17 @@ def _names(paths: Sequence[Path], expected: tuple[str, ...]) -> tuple[str, ...]:
     if own and expected and len(own) != len(expected):
         raise SoftscopeError(f"{paths[0]}: has {len(own)} classes, expected {len(expected)}", "Is it the right file?")
     return own or expected
+
+
+def _numbers(labels: NDArray[np.int64], path: Path) -> tuple[str, ...]:
+    """The numbers 0 to the largest label, as names of classes that have none."""
+    largest = int(labels.max(initial=-1))
+    if largest >= MAX_CLASSES:
+        raise SoftscopeError(
+            f"{path}: row {int(labels.argmax())} has label {largest}, expected less than {MAX_CLASSES}",
+            "Number the classes 0, 1, 2, ...",
+        )
+    return tuple(map(str, range(largest + 1)))
 
 
 def _numbered(

@@ -53,7 +53,7 @@ def read_columns(path: Path) -> Columns:
     if image is None or label is None:
         wanted, known = ("image", IMAGE_COLUMNS) if image is None else ("label", LABEL_COLUMNS)
         raise SoftscopeError(
-            f"{path}: no {wanted} column, found {', '.join(schema.names[:8]) or 'none'}",
+            f"{path}: no {wanted} column; there is {', '.join(schema.names[:8]) or 'none'}",
             f"Name it {' or '.join(known)}",
         )
     kind = schema.field(image).type
@@ -61,7 +61,7 @@ def read_columns(path: Path) -> Columns:
         kind = kind.field("bytes").type if kind.get_field_index("bytes") >= 0 else None
     if kind is None or not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         raise SoftscopeError(
-            f"{path}: column {image} holds {schema.field(image).type}, no encoded images",
+            f"{path}: column {image} holds {schema.field(image).type}, not encoded images",
             "Expected a struct with a field bytes, as the Hugging Face hub writes it",
         )
     if not pa.types.is_integer(schema.field(label).type):
@@ -145,6 +145,8 @@ def _open(path: Path) -> Iterator[Any]:
     try:
         with pq.ParquetFile(path) as file:
             yield file
+    except PermissionError as error:
+        raise SoftscopeError(f"{path}: permission denied", "Make the file readable for you") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise SoftscopeError(
             f"{path}: not a whole parquet file ({first_line(error)[:160]})", "Delete it and get it again"

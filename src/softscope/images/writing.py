@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from ..arrays import as_labels
 from ..errors import SoftscopeError
 from ..files import atomic_path
+from ..progress import Progress, silent
 from .loading import ImageSet
 from .pixels import Images
 
-Report = Callable[[str, int, int], None]
 _GROUP_ROWS = 1000
 
 
@@ -31,11 +31,7 @@ class RawSplit:
     origin: dict[str, str]
 
 
-def silent(what: str, done: int, total: int) -> None:
-    """A report that nobody reads."""
-
-
-def write_split(path: Path, raw: RawSplit, *, rows: int, report: Report = silent) -> None:
+def write_split(path: Path, raw: RawSplit, *, rows: int, progress: Progress = silent) -> None:
     """Write `path` atomically; an error if it hasn't exactly `rows` rows with labels within the classes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -54,7 +50,7 @@ def write_split(path: Path, raw: RawSplit, *, rows: int, report: Report = silent
             if len(content) != len(block):
                 raise SoftscopeError(f"{raw.origin['source']}: ends after {start + len(content):,} images")
             writer.write_table(pa.table([pa.array(content, schema.field(0).type), pa.array(block)], schema=schema))
-            report(f"writing {path.parent.name} {path.name.split('-')[0]}", start + len(block), rows)
+            progress(f"writing {path.parent.name} {path.name.split('-')[0]}", start + len(block), rows)
 
 
 def write_images(path: Path, images: ImageSet) -> None:

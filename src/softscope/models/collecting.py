@@ -1,7 +1,7 @@
 """What every kind of model shares in extraction: the check against the model's own logits, and where rows go."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -43,8 +43,18 @@ def collected(
     """Blocks of rows as a FeatureSet: in memory, or with `out` written as they come and opened from there."""
     if out is None:
         return FeatureSet(np.concatenate(list(blocks)), labels, name=name, metadata=metadata)
-    tensors: dict[str, Any] = {"z": (np.dtype(np.float32), shape, blocks)}
+    tensors: dict[str, Any] = {"z": (np.dtype(np.float32), shape, _all(blocks, shape[0]))}
     if labels is not None:
         tensors["labels"] = (labels.dtype, labels.shape, [labels])
     stream_safetensors(out, tensors, metadata)
     return FeatureSet.open(out)
+
+
+def _all(blocks: Iterable[NDArray], rows: int) -> Iterator[NDArray]:
+    """The blocks, or an error that keeps a file from being replaced by one with too few rows."""
+    done = 0
+    for block in blocks:
+        yield block
+        done += len(block)
+    if done != rows:
+        raise SoftscopeError(f"{done:,} rows where there should be {rows:,}", "Extract again")

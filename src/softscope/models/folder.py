@@ -9,6 +9,7 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..images import ImageSet, ImageSplits, fit_images, write_images
+from ..progress import Progress, silent
 from .collecting import Layer
 from .opening import OpenedModel
 
@@ -43,7 +44,15 @@ class Options:
     limit: int | None = None
     batch: int = 256
     keep_images: bool = False
-    progress: bool = False
+    progress: Progress = silent
+
+    def __post_init__(self) -> None:
+        """Every number is checked before anything is opened."""
+        for name, value in (("batch", self.batch), ("limit", self.limit), ("size", self.size)):
+            if value is not None and value < 1:
+                raise SoftscopeError(f"{name} {value}: too small", "Give a whole number of at least 1")
+        if self.size is not None and self.size > 4096:
+            raise SoftscopeError(f"size {self.size}: too large", "Give at most 4096 pixels")
 
 
 def extract_to_folder(

@@ -12,8 +12,8 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..files import existing_file, first_line
 from ..head import Head
+from ..progress import Progress, silent
 from .collecting import Layer, check_logits, collected
-from .progress import RowBar
 
 _THROUGH = ("Softmax", "LogSoftmax", "Identity", "Flatten", "Squeeze", "Reshape")
 _HINT = "Export a classifier that ends in one linear layer (Gemm, or MatMul and Add) with its weights in the file"
@@ -57,7 +57,7 @@ class OnnxClassifier:
         layer: Layer = "after",
         batch: int = 64,
         out: str | os.PathLike[str] | None = None,
-        progress: bool = False,
+        progress: Progress = silent,
         name: str = "features",
         metadata: Mapping[str, str] | None = None,
     ) -> FeatureSet:
@@ -71,19 +71,18 @@ class OnnxClassifier:
         shape = (len(pixels), self._head.n_features)
         return collected(blocks, shape, known, out=out, name=name, metadata=words)
 
-    def _blocks(self, pixels: NDArray, batch: int, progress: bool, name: str) -> Iterator[NDArray]:
-        with RowBar(len(pixels), f"features of {name}", show=progress) as bar:
-            for span in spans(len(pixels), batch):
-                rows = span.stop - span.start
-                x = (pixels[span].astype(np.float32) / 255 - self._mean) / self._std
-                # A graph exported for a fixed batch gets its last one filled up.
-                x = np.pad(x, ((0, (self._batch or rows) - rows), (0, 0), (0, 0), (0, 0)))
-                feed = {self._input: np.ascontiguousarray(np.moveaxis(x, 3, 1) if self._channels_first else x)}
-                z, logits = (result[:rows] for result in self._session.run([self._z, self._logits], feed))
-                z = z.reshape(rows, -1)
-                check_logits(self._head, z, logits.reshape(rows, -1), span.start)
-                yield z
-                bar.advance(rows)
+    def _blocks(self, pixels: NDArray, batch: int, progress: Progress, name: str) -> Iterator[NDArray]:
+        for span in spans(len(pixels), batch):
+            rows = span.stop - span.start
+            x = (pixels[span].astype(np.float32) / 255 - self._mean) / self._std
+            # A graph exported for a fixed batch gets its last one filled up.
+            x = np.pad(x, ((0, (self._batch or rows) - rows), (0, 0), (0, 0), (0, 0)))
+            feed = {self._input: np.ascontiguousarray(np.moveaxis(x, 3, 1) if self._channels_first else x)}
+            z, logits = (result[:rows] for result in self._session.run([self._z, self._logits], feed))
+            z = z.reshape(rows, -1)
+            check_logits(self._head, z, logits.reshape(rows, -1), span.start)
+            yield z
+            progress(f"features of {name}", span.stop, len(pixels))
 
 
 def _open(path: str | os.PathLike[str]) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """Features and head of a torch model, checked against the model's own logits while they are taken."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..head.search import Call, find_last_layer, recording, run
+from ..progress import Progress, silent
 from ..torch_door import device_of, evaluating, image_tensor, keep_freed_memory, nn, torch
 from .activation import before_activation, last_activation, watch_activations
 from .collecting import Layer, check_logits, collected
-from .progress import RowBar
 
 _PROBE_ROWS = 2
 
@@ -28,7 +28,7 @@ def extract_features(
     layer: Layer = "after",
     batch: int = 256,
     out: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    progress: Progress = silent,
     name: str = "features",
     metadata: Mapping[str, str] | None = None,
 ) -> FeatureSet:
@@ -43,7 +43,7 @@ def extract_features(
     if layer not in ("after", "before"):
         raise SoftscopeError(f"layer {layer!r}: unknown value", "Use after or before (the last non-linearity)")
     if batch < 1:
-        raise SoftscopeError(f"batch: {batch}", "Give a whole number of at least 1")
+        raise SoftscopeError(f"batch {batch}: too small", "Give a whole number of at least 1")
     # Rows become tensors a batch at a time, so that a memory-mapped array stays on disk.
     pixels = images if isinstance(images, torch.Tensor) else np.asanyarray(images)
     known = None if labels is None else as_labels(np.asarray(labels), f"{name}: labels", rows=len(pixels))
@@ -72,16 +72,15 @@ class _Reader:
                 self.call, activation = last_activation(calls, z)
             self.words = {"activation": activation}
 
-    def blocks(self, pixels: Any, batch: int, progress: bool, name: str) -> Iterator[NDArray]:
+    def blocks(self, pixels: Any, batch: int, progress: Progress, name: str) -> Iterator[NDArray]:
         """Checked rows of z, a batch at a time."""
-        with RowBar(len(pixels), f"features of {name}", show=progress) as bar:
-            for span in spans(len(pixels), batch):
-                with evaluating(self.model):
-                    z, logits, calls = self._forward(image_tensor(pixels[span]))
-                    check_logits(self.head, z.float().cpu().numpy(), logits.float().cpu().numpy(), span.start)
-                    rows = z if self.layer == "after" else before_activation(calls, self.call, z)
-                yield rows.float().cpu().numpy()
-                bar.advance(span.stop - span.start)
+        for span in spans(len(pixels), batch):
+            with evaluating(self.model):
+                z, logits, calls = self._forward(image_tensor(pixels[span]))
+                check_logits(self.head, z.float().cpu().numpy(), logits.float().cpu().numpy(), span.start)
+                rows = z if self.layer == "after" else before_activation(calls, self.call, z)
+            yield rows.float().cpu().numpy()
+            progress(f"features of {name}", span.stop, len(pixels))
 
     def _forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Any]:
         calls: list[Call] = []

@@ -76,8 +76,8 @@ def test_get_says_where_each_split_came_from_and_what_to_cite():
 
 
 def test_get_reports_its_progress_to_the_data_layer(monkeypatch):
-    def pretend(name, *, source, report):
-        report("writing", 1, 2)
+    def pretend(name, *, source, progress):
+        progress("writing", 1, 2)
         return {"train": "npm"}
 
     monkeypatch.setattr("softscope.paper.datasets.get", pretend)

@@ -154,16 +154,51 @@ def test_a_kept_set_is_not_used_for_other_bytes_or_another_size(small_mnist, dat
     assert not np.array_equal(first, others)
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", None])
-def test_a_damaged_or_foreign_kept_file_is_decoded_anew(small_mnist, tmp_path, damage):
+def flipped(content: bytes, place: int) -> bytes:
+    changed = bytearray(content)
+    changed[place] ^= 1
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: b"\x93NUMPY",
+        lambda content: content[:-1],
+        lambda content: content[:-32],
+        lambda content: flipped(content, 20),
+        lambda content: flipped(content, 5000),
+        lambda content: flipped(content, -1),
+    ],
+    ids=["empty", "header", "cut", "no digest", "flipped header", "flipped pixel", "flipped digest"],
+)
+def test_a_damaged_kept_file_is_decoded_anew_and_replaced(small_mnist, tmp_path, damage):
     images = small_mnist("train", 40)
     load("mnist", "train")
     (kept,) = (tmp_path / "cache" / "softscope" / "decoded").iterdir()
-    if damage is None:
-        np.save(kept, np.zeros((39, 28, 28, 1), np.uint8))
-    else:
-        kept.write_bytes(damage)
+    whole = kept.read_bytes()
+    kept.write_bytes(damage(whole))
     assert np.array_equal(load("mnist", "train").images, images)
+    assert kept.read_bytes() == whole
+
+
+def test_a_huge_label_without_class_names_is_refused_before_anything_is_allocated(tmp_path):
+    encoded = [encode(image) for image in noise(3, 8, 8, 1)]
+    path = write_parquet(tmp_path / "a.parquet", encoded, [0, 20_000_000_000, 1])
+    with pytest.raises(SoftscopeError, match="row 1 has label 20000000000, expected less than 100000"):
+        load_files([path])
+
+
+def test_a_file_without_permission_is_called_so(tmp_path, monkeypatch):
+    path = write_parquet(tmp_path / "a.parquet", [encode(noise(1, 8, 8, 1)[0])], [0])
+
+    def forbidden(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pyarrow.parquet.ParquetFile", forbidden)
+    with pytest.raises(SoftscopeError, match=r"permission denied\. Make the file readable"):
+        load_files([path])
 
 
 def test_where_nothing_can_be_kept_loading_works_all_the_same(small_mnist, tmp_path, monkeypatch):
@@ -206,10 +241,10 @@ def test_more_images_than_memory_holds_are_refused_before_they_are_read(tmp_path
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"picture": [b"x"], "label": [0]}, "no image column, found picture, label"),
+        ({"picture": [b"x"], "label": [0]}, "no image column; there is picture, label"),
         ({"image": [b"x"], "y": [0]}, "no label column"),
-        ({"image": ["x"], "label": [0]}, "holds string, no encoded images"),
-        ({"image": [{"path": "x"}], "label": [0]}, "no encoded images"),
+        ({"image": ["x"], "label": [0]}, "holds string, not encoded images"),
+        ({"image": [{"path": "x"}], "label": [0]}, "not encoded images"),
         ({"image": [b"x"], "label": ["cat"]}, "expected whole numbers"),
         ({"image": [b"x"], "label": pa.array([None], pa.int64())}, "1 rows have no label"),
         ({"image": [b"x"], "label": [-1]}, "row 0 has label -1"),

@@ -303,9 +303,9 @@ def test_sheets_and_label_lists_of_another_kind_are_refused(tmp_path):
     path.write_bytes(b"none")
     with pytest.raises(SoftscopeError, match="not a readable PNG"):
         read_sheet(path, 32)
-    for text, message in {"{": "not JSON", '{"a": 1}': "not a list", "[1, -1]": "not a list", "[true]": "not a list"}.items():
+    for text in ("{", '{"a": 1}', "[1, -1]", "[true]"):
         path.write_text(text)
-        with pytest.raises(SoftscopeError, match=message):
+        with pytest.raises(SoftscopeError, match="not JSON" if text == "{" else "not a list"):
             read_label_list(path)
 
 

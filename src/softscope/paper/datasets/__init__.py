@@ -1,4 +1,4 @@
-"""Image data sets: which there are (`catalog.toml`), where they come from (`sources`), how they are read (`loading`)."""
+"""Image data sets: which there are (`catalog.toml`), where they come from (`sources`), how to read them (`loading`)."""
 
 from .catalog import CATALOG, DataSet, find
 from .folders import overview, require_files, split_state

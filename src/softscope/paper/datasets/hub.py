@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ...errors import SoftscopeError
 from ...files import first_line, sha256
-from ...images import RawSplit, Report, read_columns, read_images, read_labels
+from ...images import RawSplit, read_columns, read_images, read_labels
+from ...progress import Progress
 from .catalog import DataSet, HubFiles
 
 OFFICIAL = "https://huggingface.co"
@@ -27,17 +28,17 @@ _T = TypeVar("_T")
 
 
 def fetch(
-    hub: HubFiles, entry: DataSet, splits: Sequence[str], work: Path, report: Report
+    hub: HubFiles, entry: DataSet, splits: Sequence[str], work: Path, progress: Progress
 ) -> Iterator[tuple[str, RawSplit]]:
     """Each split, from the hub's parquet files."""
     api = _client()
-    commit = _commit(api, hub, report)
+    commit = _commit(api, hub, progress)
     for split in splits:
         theirs = "train" if hub.held_out else split
         digests = dict(hub.files[theirs]) if hub.files else _stated_digests(hub, theirs, commit)
         paths = []
         for number, (name, digest) in enumerate(digests.items()):
-            report(f"downloading {hub.repo} {name}", number, len(digests))
+            progress(f"downloading {hub.repo} {name}", number, len(digests))
             paths.append(_download(api, hub, name, digest, work))
         yield split, _raw_split(hub, entry, split, paths, {"source": f"hub {hub.repo}@{hub.revision}", **digests})
 
@@ -57,14 +58,14 @@ def _raw_split(hub: HubFiles, entry: DataSet, split: str, paths: list[Path], ori
     return RawSplit(labels[rows], images, names, origin)
 
 
-def _commit(api: Any, hub: HubFiles, report: Report) -> Any:
+def _commit(api: Any, hub: HubFiles, progress: Progress) -> Any:
     """What the hub says of the pinned commit; a server that stays silent is given up here."""
     if not hub.files and api.endpoint != OFFICIAL:
         raise SoftscopeError(
             f"no checksum of {hub.repo} is pinned, and {api.endpoint} is not the hub itself, so nothing could be "
             "verified (unset HF_ENDPOINT)"
         )
-    report(f"asking the hub for {hub.repo}", 0, 0)
+    progress(f"asking the hub for {hub.repo}", 0, 0)
     info = _persistently(
         lambda: api.dataset_info(hub.repo, revision=hub.revision, files_metadata=True, timeout=SILENCE_SECONDS)
     )

