@@ -192,6 +192,15 @@ def test_what_the_features_would_allow_beyond_the_best_score_is_said() -> None:
     assert "float32 prints" not in texts
 
 
+@pytest.mark.parametrize(("reached", "said"), [(0.957, False), (0.94, True)])
+def test_more_than_the_best_score_is_promised_only_beyond_the_intervals(reached, said) -> None:
+    """The ceiling's interval starts at 97 %; a score of 95.7 +- 1 reaches 96.7, within the half point that matters."""
+    causes = _causes(entropy=0.9, ceiling=0.98, overlap_proper=0.02)
+    scores = {"density": _score(reached)}
+    advice = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, scores, mean_causes=causes))
+    assert any("would allow more" in one.text for one in advice.sentences) == said
+
+
 def test_a_real_case_is_told_rightly() -> None:
     found = example().advice
     assert found.verdicts["weak"] == "trust"

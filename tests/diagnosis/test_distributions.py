@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
 from softscope.diagnosis.distributions import curves, histogram, threshold_table
@@ -89,3 +90,13 @@ def test_every_set_appears_in_every_picture() -> None:
     assert all(set(one.counts) == everyone - {"train"} for one in found.uncertainty.values())
     assert sum(found.other_cosines.counts["test"]) == 600 * 3
     assert sum(found.strength.counts["train"]) == 1200
+
+
+def test_the_shares_of_variance_are_those_of_principal_components(rng) -> None:
+    """Of training and OOD rows together, about their common mean; test rows have no part in it."""
+    head = Head(optimal_structure(3, 6, norm=2.0).weight)
+    train = FeatureSet(rng.normal(size=(300, 6)) * [5, 3, 1, 1, 1, 1] + 2.0)
+    ood = FeatureSet(rng.normal(size=(200, 6)) * [1, 1, 4, 1, 1, 1])
+    layer_map = map_layer(head, {"train": train, "test": FeatureSet(100 * rng.normal(size=(90, 6))), "ood": ood}, 0)
+    expected = PCA(2).fit(np.concatenate([train.array(), ood.array()])).explained_variance_ratio_
+    assert layer_map.explained == pytest.approx(expected, abs=1e-9)

@@ -94,6 +94,8 @@ def test_intervals_of_a_difference_hold_the_truth_about_95_times_in_100() -> Non
 def test_an_interval_is_widened_to_another_but_stays_a_share() -> None:
     assert widened(Interval(1.0, 1.0, 1.0), Interval(0.99, 0.96, 0.995)) == Interval(1.0, 0.97, 1.0)
     assert widened(Interval(0.5, 0.3, 0.9), Interval(0.5, 0.4, 0.6)) == Interval(0.5, 0.3, 0.9)
+    assert widened(Interval(0.5, 0.45, 0.55), Interval(0.6, 0.6, 0.75)) == Interval(0.5, 0.45, 0.65)
+    assert widened(Interval(0.9, 0.9, 0.9), Interval(0.5, 0.5, 0.7)) == Interval(0.9, 0.9, 1.0)
     assert complement(Interval(0.75, 0.5, 1.0)) == Interval(0.25, 0.0, 0.5)
 
 

@@ -80,6 +80,17 @@ def test_a_head_that_does_worse_than_the_nearest_class_mean_is_noticed() -> None
     assert any("the nearest class mean for" in finding.what for finding in found)
 
 
+@pytest.mark.parametrize(("right", "noticed"), [(56, True), (64, False)])
+def test_a_head_hardly_better_than_guessing_is_noticed(right, noticed) -> None:
+    """Guessing is right for 50 of 200 rows: below 1.2 times that the head does not belong to the features."""
+    head, labels = Head(np.eye(4)), np.arange(200) % 4
+    predicted = np.where(np.arange(200) < right, labels, (labels + 1 + np.arange(200) // 4 % 3) % 4)
+    z = np.eye(4)[predicted] + 0.01 * np.random.default_rng(0).standard_normal((200, 4))
+    assert (head.logits(z).argmax(axis=1) == labels).sum() == right
+    words = _words(_found(head, FeatureSet(z, labels, name="train"), FeatureSet(z + 1e-6, labels), FeatureSet(z - 1)))
+    assert (f"the head is right for {right / 200:.1%} of rows, guessing for 25.0%" in words) == noticed
+
+
 def test_labels_numbered_differently_are_noticed() -> None:
     shifted = FeatureSet(TRAIN.array(), (TRAIN.labels + 1) % 4, name="train")
     found = _found(train=shifted)

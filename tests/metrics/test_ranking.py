@@ -163,6 +163,16 @@ class TestDeLong:
         assert lows[0] < 0.3
         assert 0.999 < lows[-1] < 1.0
 
+    def test_half_a_pseudo_row_draws_the_effective_rows_towards_the_real_ones(self):
+        """One pair of 16 misordered: DeLong alone claims a (1 - a) / V = 7.5 rows of 4, the pseudo-row leaves 4.74."""
+        found = auroc([0.0, 1.0, 2.0, 3.0], [2.5, 4.0, 5.0, 6.0])
+        variance = 2 * np.var([1, 1, 1, 0.75], ddof=1) / 4
+        speaking, value = 4 / 16, 15 / 16
+        rows = (speaking + 0.5) / (speaking * variance / (value * (1 - value)) + 0.5 / 4)
+        assert rows == pytest.approx(4.7368, abs=1e-4)
+        for end in (found.low, min(found.high, 1.0)):  # each end solves (value - p)^2 = z^2 p (1 - p) / rows
+            assert (value - end) ** 2 == pytest.approx(stats.norm.ppf(0.975) ** 2 * end * (1 - end) / rows, abs=1e-12)
+
     def test_one_row_a_side_says_next_to_nothing(self):
         found = auroc([0.0], [1.0])
         assert (found.value, found.high) == (1.0, 1.0)
