@@ -21,6 +21,7 @@ def made_scored(
     features = np.arange(rows, dtype=np.float64)[:, None] if z is None else z
     seen = Observed(
         features=FeatureSet(features, labels, name="made"),
+        file=None,
         labels=labels,
         predicted=np.zeros(rows, np.int64) if predicted is None else predicted,
         odds=np.zeros(rows) if odds is None else odds,

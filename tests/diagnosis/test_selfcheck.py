@@ -5,7 +5,7 @@ import pytest
 
 from softscope.diagnosis.selfcheck import check_inputs, self_check
 from softscope.diagnosis.sets import observe, row_hashes
-from softscope.diagnosis.structure import moments_of, nearest_means
+from softscope.diagnosis.structure import nearest_means
 from softscope.errors import SoftscopeError
 from softscope.features import FeatureSet
 from softscope.geometry import optimal_structure
@@ -27,9 +27,9 @@ OOD = FeatureSet(np.random.default_rng(3).standard_normal((200, 8)).astype(np.fl
 
 def _found(head: Head = HEAD, train: FeatureSet = TRAIN, test: FeatureSet = TEST, ood: FeatureSet = OOD):
     check_inputs(head, train, test, {"noise": ood})
-    seen = observe(head, train, labelled=True)
+    seen = observe(head, train, labelled=True, moments=True)
     others = {"noise": observe(head, ood, labelled=False)}
-    moments = moments_of(seen, head.n_classes)
+    moments = seen.moments
     tested = observe(head, test, labelled=True)
     return self_check(head, seen, tested, others, moments, nearest_means(train, moments))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from softscope.diagnosis.sets import observe
-from softscope.diagnosis.structure import find_structure, moments_of, nearest_means
+from softscope.diagnosis.structure import find_structure, nearest_means
 from softscope.estimators import estimator
 from softscope.features import FeatureSet
 from softscope.geometry import optimal_structure
@@ -12,9 +12,9 @@ from softscope.head import Head
 
 
 def _structure(head: Head, train: FeatureSet):
-    seen = observe(head, train, labelled=True)
     density = estimator("density").fit(head, train)
-    moments = moments_of(seen, head.n_classes)
+    seen = observe(head, train, labelled=True, estimators={"entropy": estimator("entropy")}, moments=True)
+    moments = seen.moments
     return find_structure(head, seen, moments, nearest_means(train, moments), density, 0)
 
 
@@ -72,7 +72,7 @@ def test_a_class_without_rows_is_left_out_of_the_nearest_mean(rng) -> None:
     head = Head(rng.standard_normal((3, 4)))
     labels = np.where(np.arange(40) % 2, 2, 0)
     train = FeatureSet(rng.standard_normal((40, 4)) + labels[:, None], labels)
-    moments = moments_of(observe(head, train, labelled=True), 3)
+    moments = observe(head, train, labelled=True, moments=True).moments
     assert set(nearest_means(train, moments)) == {0, 2}
 
 

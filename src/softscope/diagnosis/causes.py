@@ -26,7 +26,7 @@ CEILING = "ceiling"
 
 
 def cause_sizes(entropy: float, cool: float, density: float, whole: float = 1.0) -> dict[str, float]:
-    """The paper's three causes from B, C and D: C - B, D - C and `whole` - D, `whole` being what a perfect score has."""
+    """The paper's three causes from B, C and D: C - B, D - C and `whole` - D; a perfect score has `whole`."""
     return {"saturation": cool - entropy, "extrapolation": density - cool, "overlap": whole - density}
 
 

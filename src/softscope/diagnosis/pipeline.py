@@ -23,8 +23,8 @@ from .measuring import Measured, measure
 from .model import Diagnosis, Finding
 from .scores import DEFAULT, REQUIRED, Scored, chosen_estimators, labels_of, score_set
 from .selfcheck import check_inputs, self_check
-from .sets import Observed, at_hand, observe
-from .structure import find_structure, moments_of, nearest_means
+from .sets import Observed, observe
+from .structure import find_structure, nearest_means
 
 BOOTSTRAPS = 500
 _SETS_AT_ONCE = 4
@@ -85,11 +85,11 @@ def _diagnose(
     check_inputs(head, given["train"], given["test"], others)
     chosen = chosen_estimators(estimators)
     steps = _Steps(progress, len(given) + len(chosen) + 2 * len(others) + 5)
-    checked = _check(head, given, steps)
+    checked = _check(head, given, chosen, steps)
     for name, item in chosen.items():
         steps(f"fitting {name}")
-        item.fit(head, checked.seen["train"].features)
-    scored = _scored(head, checked, chosen, steps)
+        item.fit_on(head, checked.seen["train"].features, checked.moments)
+    scored = _scored(checked, chosen, steps)
     others_scored = {name: scored[name] for name in others}
     measured = measure(scored["test"], others_scored, seed, bootstraps, steps)
     settings = {
@@ -129,24 +129,31 @@ class _Steps:
         self._begun += 1
 
 
-def _check(head: Head, given: Mapping[str, FeatureSet], steps: _Steps) -> _Checked:
+def _check(head: Head, given: Mapping[str, FeatureSet], chosen: Mapping[str, Estimator], steps: _Steps) -> _Checked:
     seen = {}
     for name, features in given.items():
         steps(f"reading {name}")
-        sharing = 1 if name == "train" else len(given) - 1
-        seen[name] = observe(head, at_hand(features, sharing), labelled=name in ("train", "test"))
+        seen[name] = observe(
+            head,
+            features,
+            labelled=name in ("train", "test"),
+            estimators={"entropy": chosen["entropy"]} if name == "train" else chosen,
+            moments=name == "train",
+            sharing=1 if name == "train" else len(given) - 1,
+        )
     steps("self-check")
-    moments = moments_of(seen["train"], head.n_classes)
-    ood = {name: found for name, found in seen.items() if name not in ("train", "test")}
+    moments = seen["train"].moments
+    assert moments is not None
+    ood = {name: own for name, own in seen.items() if name not in ("train", "test")}
     nearest = nearest_means(seen["train"].features, moments)
     return _Checked(seen, moments, nearest, self_check(head, seen["train"], seen["test"], ood, moments, nearest))
 
 
-def _scored(head: Head, checked: _Checked, chosen: Mapping[str, Estimator], steps: _Steps) -> dict[str, Scored]:
+def _scored(checked: _Checked, chosen: Mapping[str, Estimator], steps: _Steps) -> dict[str, Scored]:
     """Every set but training, a few at a time: each on a single thread, and with its own temporaries."""
     names = [name for name in checked.seen if name != "train"]
     with ThreadPoolExecutor(min(cores(), _SETS_AT_ONCE)) as pool:
-        tasks = {name: pool.submit(score_set, head, checked.seen[name], chosen) for name in names}
+        tasks = {name: pool.submit(score_set, checked.seen[name], chosen) for name in names}
         scored = {}
         try:
             for name, task in tasks.items():

@@ -8,13 +8,10 @@ import numpy as np
 
 from ..arrays import Floats
 from ..estimators import Estimator, estimator
-from ..estimators.fused import scores
-from ..estimators.softmax import LogitEstimator
-from ..head import Head
 from ..metrics import auroc, auroc_difference, average_precision, fpr_at_recall
 from .model import EstimatorLabel, Score
 from .resampling import Rows, bootstrap_interval, independent_mean, mean_of, widened
-from .sets import Observed
+from .sets import PRINTED, Observed
 
 #: The four that the causes are defined by, always scored.
 REQUIRED = ("max", "entropy", "cool", "density")
@@ -22,8 +19,6 @@ DEFAULT = (
     *REQUIRED, "mental", "norm", "familiarity", "margin", "max-logit", "energy",
     "mahalanobis", "relative-mahalanobis", "knn", "vim", "gen",
 )  # fmt: skip
-#: Name of a plain float32 score -> the estimator whose `plain` it is.
-PLAIN = {"plain-max": "max", "plain-entropy": "entropy"}
 #: Training rows for estimators that keep them: all of a large set would gain little and cost minutes.
 KEPT_ROWS = 15_000
 
@@ -48,24 +43,20 @@ def chosen_estimators(wanted: Sequence[str | Estimator]) -> dict[str, Estimator]
 
 
 def labels_of(estimators: Mapping[str, Estimator]) -> dict[str, EstimatorLabel]:
-    """What the report says of each, the plain ones first."""
+    """What the report says of each, the printed ones first."""
     infos = {name: item.info for name, item in estimators.items()}
-    plain = {name: replace(infos[of], symbol=f"{infos[of].symbol} in float32") for name, of in PLAIN.items()}
+    printed = {name: replace(infos[of], symbol=f"{infos[of].symbol} in float32") for name, of in PRINTED.items()}
     return {
         name: EstimatorLabel(info.symbol, info.formula, info.needs, info.source)
-        for name, info in {**plain, **infos}.items()
+        for name, info in {**printed, **infos}.items()
     }
 
 
-def score_set(head: Head, seen: Observed, estimators: Mapping[str, Estimator]) -> Scored:
-    """Scores of all fitted `estimators` and of the plain ones, chunk by chunk."""
-    printed = scores(head, seen.features, tuple(PLAIN.values()), plain=True)
-    values = {name: printed[of].astype(np.float64) for name, of in PLAIN.items()}
-    of_logits = tuple(name for name, item in estimators.items() if isinstance(item, LogitEstimator))
-    values |= scores(head, seen.features, of_logits, temperature=estimators["cool"].params()["temperature"])
-    for name in estimators:
-        if name not in values:
-            values[name] = estimators[name].uncertainty(seen.features)
+def score_set(seen: Observed, estimators: Mapping[str, Estimator]) -> Scored:
+    """Scores of all fitted `estimators` and of the printed ones: what the pass left, the others chunk by chunk."""
+    values = {name: seen.values[name] for name in PRINTED}
+    for name, item in estimators.items():
+        values[name] = seen.values[name] if name in seen.values else item.uncertainty(seen.features)
     return Scored(seen, values)
 
 

@@ -239,9 +239,9 @@ def _classes(head: Head, train: Observed, test: Observed) -> Iterator[Finding]:
 
 
 def _rank(train: Observed, moments: ClassMoments) -> Iterator[Finding]:
-    values = np.linalg.eigvalsh(moments.total_covariance)
+    values, _ = moments.total_axes
     rank, columns = int((values > RANK_TOLERANCE * max(values[-1], 0.0)).sum()), len(values)
-    dead = int((np.diag(moments.total_covariance) == 0).sum())
+    dead = int((np.diag(moments.within) + ((moments.means - moments.mean) ** 2).T @ moments.counts == 0).sum())
     if rank < columns:
         units = f", {dead} units never change" if dead else ""
         yield Finding(

@@ -1,7 +1,11 @@
-"""One pass over each feature set: what the head makes of every row, its strength and angles, and a hash of it."""
+"""One pass over each feature set: what the head makes of every row, its strength and angles, and a hash of it.
+
+Everything that can be read off a row's logits, norm or cosines is made here, once, and handed on.
+"""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -9,18 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
+from ..estimators import Estimator
 from ..estimators.base import each_chunk
-from ..estimators.softmax import log_odds
+from ..estimators.geometric import mental_log_odds
+from ..estimators.reference import GEN, log_generalised_entropy
+from ..estimators.softmax import PLAIN, RANK, Tail
 from ..features import FeatureSet
 from ..files import sha256
 from ..head import Head
 from ..metrics import proportion
+from ..mixture.class_moments import ClassMoments
 from .model import SetSummary
 
 COSINE_EDGES = np.linspace(-1.0, 1.0, 81)
+#: Name of a score in plain float32, as networks print it -> the estimator whose `plain` it is.
+PRINTED = {"plain-max": "max", "plain-entropy": "entropy"}
 #: So much of training, and so much of all other sets together, is read into memory; what is larger, in every pass.
 _AT_HAND_BYTES = 1 << 29
-_SUFFIXES = (".safetensors", ".npz", ".npy", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,7 @@ class Observed:
     """A set as the head sees it; `labels` are those of the head's classes, None where there are none."""
 
     features: FeatureSet
+    file: str | None  # where the features were opened, None for features from memory
     labels: NDArray[np.int64] | None
     predicted: NDArray[np.int64]
     odds: Floats  # log((1 - s_1) / s_1), the rank form of U_max
@@ -39,6 +49,8 @@ class Observed:
     digest: str  # sha256 of the file, or of the rows where there is no single one
     lowest: float  # of all entries
     sum_error: float  # largest distance of a row's sum from 1
+    values: dict[str, Floats] = field(default_factory=dict)  # scores that need nothing but logits, norm and cosines
+    moments: ClassMoments | None = None  # of labelled rows, where they were asked for
 
     def __len__(self) -> int:
         return len(self.features)
@@ -52,14 +64,42 @@ class Observed:
         """What the report says of the set."""
         correct = self.correct
         accuracy = None if correct is None else proportion(int(correct.sum()), len(correct))
-        mean = float(confidence(self.odds).mean())
-        path = _path(self.features)
-        return SetSummary(name, role, len(self), None if path is None else str(path), self.digest, accuracy, mean)
+        return SetSummary(name, role, len(self), self.file, self.digest, accuracy, float(confidence(self.odds).mean()))
 
 
 def confidence(odds: Floats) -> Floats:
     """max_i s_i from log((1 - s_1) / s_1), which is at most log(K - 1)."""
     return 1.0 / (1.0 + np.exp(odds))
+
+
+class RowScores:
+    """Scores by name from the logits, norms and cosines of some rows: those of `estimators` that need no more.
+
+    Each product z W' of a set is made once, however many scores read it.
+    """
+
+    def __init__(self, head: Head, estimators: Mapping[str, Estimator]) -> None:
+        self._classes = head.n_classes
+        self._ranked = [name for name in estimators if name in RANK]
+        self._geometric = [name for name in estimators if name in ("norm", "familiarity", "mental")]
+        self._gen = estimators["gen"].params() if isinstance(estimators.get("gen"), GEN) else None
+        self._temperature = float(estimators["cool"].params()["temperature"]) if "cool" in estimators else 1.0
+
+    def __call__(self, logits: NDArray, norms: Floats, familiarity: Floats) -> dict[str, Floats]:
+        narrow = logits.astype(np.float32, copy=False)
+        out = {name: PLAIN[of](narrow, 1.0).astype(np.float64) for name, of in PRINTED.items()}
+        warm = Tail.of(logits)
+        cool = Tail.of(logits, self._temperature) if "cool" in self._ranked else warm
+        out |= {name: RANK[name](warm, cool) for name in dict.fromkeys(("max", *self._ranked))}
+        geometric = {
+            "norm": lambda: -norms,
+            "familiarity": lambda: -familiarity,
+            "mental": lambda: mental_log_odds(norms, familiarity, self._classes),
+        }
+        out |= {name: geometric[name]() for name in self._geometric}
+        if self._gen is not None:
+            out["gen"] = log_generalised_entropy(logits, **self._gen)
+        return out
 
 
 def at_hand(features: FeatureSet, sharing: int) -> FeatureSet:
@@ -69,31 +109,51 @@ def at_hand(features: FeatureSet, sharing: int) -> FeatureSet:
     return FeatureSet(features.array(), features.labels, name=features.name, metadata=features.metadata)
 
 
-def observe(head: Head, features: FeatureSet, *, labelled: bool) -> Observed:
-    """The pass; `labelled` says that the set's labels are of the head's classes (an OOD set's are its own)."""
-    rows = len(features)
+def observe(
+    head: Head,
+    features: FeatureSet,
+    *,
+    labelled: bool,
+    estimators: Mapping[str, Estimator] | None = None,
+    moments: bool = False,
+    sharing: int = 1,
+) -> Observed:
+    """The pass; `labelled` says that the set's labels are of the head's classes (an OOD set's are its own).
+
+    It makes the scores of those `estimators` that need no other pass, and the class `moments` where they are asked
+    for. Features that fit into memory beside those of `sharing` sets are kept there.
+    """
+    origin, features = features, at_hand(features, sharing)
     labels = features.labels if labelled else None
+    rows = len(features)
+    read = RowScores(head, estimators or {})
     predicted, hashes = np.empty(rows, np.int64), np.empty(rows, np.uint64)
-    odds, true, norms, familiarity = (np.empty(rows) for _ in range(4))
+    true, norms, familiarity = (np.empty(rows) for _ in range(3))
+    values: dict[str, Floats] = {}
     others = np.zeros(len(COSINE_EDGES) - 1, np.int64)
     content, lowest, sum_error = hashlib.sha256(), np.inf, 0.0
+    total: ClassMoments | None = None
     for span, block in each_chunk(features):
         logits, cosines = head.logits(block), head.cosines(block)
-        predicted[span], odds[span], norms[span] = logits.argmax(axis=1), log_odds(logits), head.norms(block)
+        predicted[span], norms[span], familiarity[span] = logits.argmax(axis=1), head.norms(block), cosines.max(axis=1)
+        for name, scores in read(logits, norms[span], familiarity[span]).items():
+            values.setdefault(name, np.empty(rows))[span] = scores
         if labels is not None:
             gaps = logits[np.arange(len(logits)), labels[span]].astype(np.float64) - logits.max(axis=1)
-            true[span] = np.exp(gaps) * confidence(odds[span])
-        familiarity[span] = cosines.max(axis=1)
+            true[span] = np.exp(gaps) * confidence(values["max"][span])
+            if moments:
+                here = ClassMoments.of(block, labels[span], head.n_classes)
+                total = here if total is None else total.merge(here)
         others += _binned(cosines) - _binned(familiarity[span])
         hashes[span] = row_hashes(block)
         content.update(np.ascontiguousarray(block).data)
         lowest = min(lowest, float(block.min()))
         sum_error = max(sum_error, float(np.abs(block.sum(axis=1, dtype=np.float64) - 1.0).max()))
-    path = _path(features)
-    digest = sha256(path) if path is not None and path.is_file() else content.hexdigest()
+    files = origin.stamp()
+    digest = sha256(Path(files[0][0])) if len(files) == 1 else content.hexdigest()
     return Observed(
-        features, labels, predicted, odds, None if labels is None else true, norms, familiarity, others, hashes,
-        digest, lowest, sum_error,
+        features, origin.name if files else None, labels, predicted, values["max"], None if labels is None else true,
+        norms, familiarity, others, hashes, digest, lowest, sum_error, values, total,
     )  # fmt: skip
 
 
@@ -106,13 +166,3 @@ def row_hashes(rows: NDArray) -> NDArray[np.uint64]:
     wide = rows.astype(np.float64) + 0.0  # turns -0.0 into 0.0
     digests = b"".join(hashlib.blake2b(row.data, digest_size=8).digest() for row in wide)
     return np.frombuffer(digests, np.uint64)
-
-
-def _path(features: FeatureSet) -> Path | None:
-    """Where `FeatureSet.open` read them: it names them by their path, and no set from memory is called like that."""
-    path = Path(features.name)
-    try:
-        from_file = path.suffix.lower() in _SUFFIXES and path.is_file()
-        return path if from_file or any(path.glob("*.parquet")) else None
-    except (OSError, ValueError):  # a name that no file system takes
-        return None

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..estimators import Estimator
 from ..estimators.base import each_chunk
-from ..estimators.reference import class_moments
 from ..features import FeatureSet
 from ..geometry import StructureReport, region_sizes, structure_report
+from ..geometry.sizes import TrainingView, root_of
 from ..head import Head
 from ..metrics import Interval
 from ..mixture.class_moments import RANK_TOLERANCE, ClassMoments
@@ -36,11 +36,6 @@ _MEANINGS = {
 }
 
 
-def moments_of(train: Observed, classes: int) -> ClassMoments:
-    """Class means and common scatter of the training features."""
-    return class_moments(train.features, classes)
-
-
 def find_structure(
     head: Head, train: Observed, moments: ClassMoments, nearest: NDArray[np.int64], density: Estimator, seed: int
 ) -> Structure:
@@ -51,7 +46,8 @@ def find_structure(
     report = structure_report(head)
     random = _random_heads(head, seed)
     pairs = np.triu_indices(head.n_classes, 1)
-    sizes = region_sizes(head, train.features, density=density, samples=ROOM_SAMPLES, seed=seed)
+    view = TrainingView(train.odds, train.values["entropy"], train.norms, moments.mean, root_of(*moments.total_axes))
+    sizes = region_sizes(head, train.features, density=density, samples=ROOM_SAMPLES, seed=seed, seen=view)
     return Structure(
         classes=head.n_classes,
         features=head.n_features,

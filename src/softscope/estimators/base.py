@@ -17,6 +17,7 @@ from ..arrays import Floats, check_columns, chunk_rows
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
+from ..mixture.class_moments import ClassMoments
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,10 @@ class Estimator(ABC):
             features.check_labels(head.n_classes)
             self._fit(head, features)
         return self
+
+    def fit_on(self, head: Head, train: FeatureSet, moments: ClassMoments) -> Self:
+        """`fit` where the class moments of `train` are at hand: the same result, without the pass that makes them."""
+        return self.fit(head, train)
 
     def clone(self) -> Self:
         """A new, unfitted estimator with the same arguments."""

@@ -42,11 +42,16 @@ class Mahalanobis(Estimator):
 
     conditioning_: tuple[Conditioning, ...]
 
+    def fit_on(self, head: Head, train: FeatureSet, moments: ClassMoments) -> Self:
+        self._moments = moments
+        return self.fit(head, train)
+
     def _fit(self, head: Head, train: FeatureSet) -> None:
-        self._take(class_moments(train, head.n_classes))
+        moments = self.__dict__.pop("_moments", None)
+        self._take(class_moments(train, head.n_classes) if moments is None else moments)
 
     def _take(self, moments: ClassMoments) -> None:
-        self._whitening, conditioning = _whiten(moments.tied_covariance, moments, self.info.name)
+        self._whitening, conditioning = _whiten(moments.tied_axes, moments, self.info.name)
         self._means = self._whitening(moments.means[moments.counts > 0])
         self.conditioning_ = (conditioning,)
 
@@ -75,7 +80,7 @@ class RelativeMahalanobis(Mahalanobis):
 
     def _take(self, moments: ClassMoments) -> None:
         super()._take(moments)
-        self._background, conditioning = _whiten(moments.total_covariance, moments, self.info.name)
+        self._background, conditioning = _whiten(moments.total_axes, moments, self.info.name)
         self.conditioning_ += (conditioning,)
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
@@ -116,9 +121,14 @@ class ViM(Estimator):
     def __init__(self, *, dim: int | None = None) -> None:
         self.dim = dim
 
+    def fit_on(self, head: Head, train: FeatureSet, moments: ClassMoments) -> Self:
+        rows = float(moments.counts.sum())
+        self._spread = Moments(rows, moments.mean, rows * moments.total_covariance)
+        return self.fit(head, train)
+
     def _fit(self, head: Head, train: FeatureSet) -> None:
         self._origin = _head_origin(head)
-        moments = Moments.over(train.chunks())
+        moments = self.__dict__.pop("_spread", None) or Moments.over(train.chunks())
         step = moments.mean - self._origin
         with one_blas_thread():
             values, vectors = np.linalg.eigh(moments.covariance + np.outer(step, step))
@@ -218,9 +228,9 @@ def class_moments(train: FeatureSet, classes: int) -> ClassMoments:
     return reduce(ClassMoments.merge, parts)
 
 
-def _whiten(covariance: Floats, moments: ClassMoments, name: str) -> tuple[Whitening, Conditioning]:
-    whitening, condition = Whitening.by(covariance, moments.mean)
-    missing = len(covariance) - whitening.rank
+def _whiten(axes: tuple[Floats, Floats], moments: ClassMoments, name: str) -> tuple[Whitening, Conditioning]:
+    whitening, condition = Whitening.by(axes, moments.mean)
+    missing = len(moments.mean) - whitening.rank
     if whitening.rank == 0:
         raise SoftscopeError(
             f"{name}: the training rows of each class are all equal, so there is no covariance", "Give more rows"

@@ -135,9 +135,13 @@ def region_sizes(
     epsilon: float = 0.05,
     samples: int = 100_000,
     seed: int = 0,
+    seen: "TrainingView | None" = None,
 ) -> RegionSizes:
-    """The sizes of the regions of a trained head and its features; `density` is a fitted estimator, as `Density`."""
-    seen = _seen(head, train)
+    """The sizes of the regions of a trained head and its features; `density` is a fitted estimator, as `Density`.
+
+    `seen` is what a pass over `train` would give, where it was made already.
+    """
+    seen = seen or _seen(head, train)
     logit_t = -valid_threshold(seen.odds, epsilon)
     regions: dict[str, Region] = {
         "max": exact_region(head, logit_t),
@@ -164,7 +168,7 @@ def region_sizes(
 
 
 @dataclass(frozen=True)
-class _Seen:
+class TrainingView:
     """One pass over the training features: rank forms of U_max and U_entropy, norms, mean, root of the covariance."""
 
     odds: Floats
@@ -174,7 +178,7 @@ class _Seen:
     root: Floats
 
 
-def _seen(head: Head, train: FeatureSet) -> _Seen:
+def _seen(head: Head, train: FeatureSet) -> TrainingView:
     odds, entropies, norms = np.empty(len(train)), np.empty(len(train)), np.empty(len(train))
     total, products = np.zeros(head.n_features), np.zeros((head.n_features, head.n_features))
     for span, block in each_chunk(train):
@@ -185,5 +189,11 @@ def _seen(head: Head, train: FeatureSet) -> _Seen:
     mean = total / len(train)
     with one_blas_thread():
         values, vectors = np.linalg.eigh(products / len(train) - np.outer(mean, mean))
+    return TrainingView(odds, entropies, norms, mean, root_of(values, vectors))
+
+
+def root_of(values: Floats, vectors: Floats) -> Floats:
+    """The symmetric root of a covariance from its eigenvalues and eigenvectors (columns)."""
     # Eigenvalues below 0 are rounding: the covariance of fewer rows than features has none.
-    return _Seen(odds, entropies, norms, mean, (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+    root: Floats = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return root

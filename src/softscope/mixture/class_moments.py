@@ -4,6 +4,7 @@ Memory is O(H^2 + K H) however many rows there are.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,22 @@ class ClassMoments:
         found: Floats = (self.within + steps.T @ steps) / self.counts.sum()
         return found
 
+    @cached_property
+    def tied_axes(self) -> tuple[Floats, Floats]:
+        """Eigenvalues, ascending, and eigenvectors (columns) of `tied_covariance`, made once for all who need them."""
+        return _axes(self.tied_covariance)
+
+    @cached_property
+    def total_axes(self) -> tuple[Floats, Floats]:
+        """Eigenvalues, ascending, and eigenvectors (columns) of `total_covariance`, made once for all who need them."""
+        return _axes(self.total_covariance)
+
+
+def _axes(covariance: Floats) -> tuple[Floats, Floats]:
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(covariance)
+    return values, vectors
+
 
 @dataclass(frozen=True)
 class Whitening:
@@ -76,13 +93,12 @@ class Whitening:
     matrix: Floats
 
     @classmethod
-    def by(cls, covariance: Floats, origin: Floats) -> tuple["Whitening", float]:
-        """From the eigenvectors of `covariance`, with the condition number of what is kept.
+    def by(cls, axes: tuple[Floats, Floats], origin: Floats) -> tuple["Whitening", float]:
+        """From the eigenvalues and eigenvectors of a covariance, with the condition number of what is kept.
 
         Directions without variance are left out: distances are those of the pseudo-inverse.
         """
-        with one_blas_thread():
-            values, vectors = np.linalg.eigh(covariance)
+        values, vectors = axes
         kept = values > RANK_TOLERANCE * max(values[-1], 0.0)
         condition = float(values[-1] / values[kept][0]) if kept.any() else float("inf")
         return cls(origin, np.ascontiguousarray(vectors[:, kept] / np.sqrt(values[kept]))), condition
