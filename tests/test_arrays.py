@@ -36,8 +36,8 @@ def test_a_plain_float_array_is_not_copied():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.ones(3), r"z: expected a matrix of rows x features, found shape \(3,\)\. Reshape"),
-        (np.ones((2, 2, 2)), "expected a matrix"),
+        (np.ones(3), r"z: expected a matrix of rows x features, found shape \(3,\)\. z\[None\] is one row"),
+        (np.ones((2, 2, 2)), "expected a matrix.* Reshape it to one row per input"),
         (5.0, r"found shape \(\)"),
         (np.ones((0, 3)), r"z: is empty, shape \(0, 3\)"),
         (np.ones((3, 0)), r"z: is empty, shape \(3, 0\)"),

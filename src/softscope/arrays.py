@@ -81,10 +81,8 @@ def check_real(dtype: np.dtype, name: str) -> None:
 def check_shape(shape: tuple[int, ...], name: str) -> None:
     """Raise unless `shape` is that of a matrix with at least one row and one column."""
     if len(shape) != 2:
-        raise SoftscopeError(
-            f"{name}: expected a matrix of rows x features, found shape {shape}",
-            "Reshape it to one row an input, z.reshape(len(z), -1)",
-        )
+        hint = "z[None] is one row" if len(shape) == 1 else "Reshape it to one row per input, z.reshape(len(z), -1)"
+        raise SoftscopeError(f"{name}: expected a matrix of rows x features, found shape {shape}", hint)
     if 0 in shape:
         raise SoftscopeError(f"{name}: is empty, shape {shape}", "Give at least one row")
 

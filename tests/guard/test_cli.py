@@ -62,6 +62,34 @@ def test_fit_writes_the_guard_that_python_fits_and_says_what_it_promises(run, fi
     np.testing.assert_array_equal(Guard.load(tmp_path / "g.safetensors").alarms(world.fresh), guard.alarms(world.fresh))
 
 
+@pytest.mark.parametrize("line", [f"{FIT} --false-alarms five", "score guard.safetensors x.npy --on-bad=skip"])
+def test_a_value_that_no_option_takes_is_a_usage_error(run, tmp_path, line):
+    code, out, err = run(f"{line} -o {tmp_path}/out.parquet")
+    assert (code, out) == (2, "")
+    assert "'five' is not a rate; write 0.05 or 5%" in err or "'skip' is not one of 'error', 'flag'" in err
+
+
+def test_a_rate_in_percent_and_a_confidence_are_promised_for_this_guard(run, tmp_path):
+    code, out, err = run(f"{FIT} --false-alarms 5% --confidence 95% -o {tmp_path}/g.safetensors")
+    assert (code, err) == (0, "")
+    assert "at most 5 % of known inputs raise an alarm, for this guard, with confidence 95 %" in out
+    assert "by class" in out
+    code, out, _ = run(f"show {tmp_path}/g.safetensors --json")
+    said = json.loads(out)
+    assert (said["false_alarms"], said["confidence"]) == (0.05, 0.95)
+    assert said["groups"][0]["exceeded"] <= 0.05
+    assert {entry["class"] for entry in said["spread"]} == {"cat", "dog", "hen", "<owl>"}
+
+
+def test_a_guard_per_class_names_the_classes_with_too_many_alarms_and_exits_with_3(run, world, tmp_path):
+    assert run(f"{FIT} --false-alarms 0.1 --per-class -o {tmp_path}/g.safetensors")[0] == 0
+    code, out, _ = run(f"score {tmp_path}/g.safetensors fresh.safetensors -o {tmp_path}/out.parquet")
+    assert (code, "as many alarms as known inputs would cause" in out) == (0, True)
+    code, out, _ = run(f"score {tmp_path}/g.safetensors strange.npy -o {tmp_path}/out.parquet --json")
+    assert code == 3
+    assert set(json.loads(out)["exceeded"]) == {"cat", "dog", "hen", "<owl>"}
+
+
 def test_options_of_fit_reach_the_guard(run, tmp_path):
     line = "fit --head head.safetensors --calibration known.safetensors --estimator energy --false-alarms 0.2"
     code, out, err = run(f"{line} --per-class -o {tmp_path}/g.safetensors --json")
@@ -78,12 +106,19 @@ def test_score_writes_a_row_each_and_sums_up(run, guard, world, tmp_path):
     code, out, err = run(f"score guard.safetensors fresh.safetensors -o {tmp_path}/out.parquet --batch 90")
     assert (code, err) == (0, "")
     alarms = int(guard.alarms(world.fresh).sum())
-    for words in ("400", f"{alarms} ({100 * alarms / 400:.3g} %)", "at most 5 %", "as many as known inputs raise"):
+    for words in (
+        "400",
+        f"{alarms} ({100 * alarms / 400:.3g} %)",
+        "at most 5 %",
+        "as many alarms as known inputs would cause",
+    ):
         assert words in out
     np.testing.assert_array_equal(pq.read_table(tmp_path / "out.parquet")["alarm"], guard.alarms(world.fresh))
     code, out, err = run(f"score guard.safetensors strange.npy -o {tmp_path}/out.parquet")
-    assert "more than known inputs raise" in out
+    assert code == 3
+    assert "more alarms than known inputs would cause: some inputs are unfamiliar" in out
     code, out, err = run(f"score guard.safetensors strange.npy -o {tmp_path}/out.parquet --json")
+    assert (code, err) == (3, "")
     said = json.loads(out)
     assert said["rows"] == 100
     assert said["alarms"] > said["expected"][1]
@@ -126,13 +161,14 @@ REFUSED = {
     "calibration with NaN": (FIT.replace("known.safetensors", "bad.npy"), "bad.npy: z: row 321 holds nan"),
     "head that is none": (FIT.replace("head.", "train."), "expected tensors 'weight'"),
     "no guard": ("score no.safetensors fresh.safetensors", "no.safetensors: no such file"),
-    "guard that is none": ("score head.safetensors fresh.safetensors", "head.safetensors: is no guard"),
+    "guard that is none": ("score head.safetensors fresh.safetensors", "head.safetensors: is not a guard"),
     "guard that is cut": ("show cut.safetensors", "cut.safetensors: not a whole safetensors file"),
     "guard that was changed": ("show changed.safetensors", "changed.safetensors: has changed since it was saved"),
     "no input": ("score guard.safetensors no.npy", "no.npy: no such file"),
     "input that is none": ("score guard.safetensors head.safetensors", "expected tensors 'z'"),
     "input of another kind": ("score guard.safetensors x.csv", "x.csv: "),
-    "unknown way": ("score guard.safetensors fresh.safetensors --on-bad=skip", "--on-bad skip: no such way"),
+    "confidence that 300 rows can't give": (f"{FIT} --false-alarms 1% --confidence 0.99", "needs at least 459"),
+    "confidence of 1": (f"{FIT} --confidence 100%", "confidence is 1.0"),
 }
 
 
@@ -182,7 +218,7 @@ def long_run(world, files, tmp_path):
 
 
 def parts(folder):
-    return len(list((folder / ".out.parquet.parts").glob("*.parquet")))
+    return len(list((folder / ".out.parquet.parts").glob("*.scores")))
 
 
 def start_and_signal(command, folder, more, sent):

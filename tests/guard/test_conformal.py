@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from softscope.errors import SoftscopeError
-from softscope.guard.conformal import (
-    Calibration,
-    alarm_band,
-    benjamini_hochberg,
-    check_rate,
-    kept_rate,
-    rank,
-    smallest_calibration,
-)
+from softscope.guard.conformal import Calibration, Promise, benjamini_hochberg, check_rate
 
 # Few distinct values, so that ties are the rule.
 tied = st.lists(st.integers(-3, 3), min_size=1, max_size=30).map(lambda values: np.array(values, float))
@@ -52,20 +44,20 @@ def test_among_exchangeable_scores_no_more_than_the_rate_are_alarms_whatever_the
     alarms = sum(p_values(np.delete(scores, i), scores[i : i + 1])[0] <= rate for i in range(len(scores)))
     assert alarms <= rate * len(scores) * (1 + 1e-12)
     if len(set(scores)) == len(scores):
-        assert alarms == rank(rate, len(scores) - 1)
+        assert alarms == Promise(rate).rank(len(scores) - 1)
 
 
 @given(st.integers(2, 60), rates)
 def test_without_ties_the_false_alarm_rate_is_exactly_rank_over_n_plus_one(n, rate):
     scores = np.random.default_rng(n).permutation(n + 1)
     alarms = sum(p_values(np.delete(scores, i), scores[i : i + 1])[0] <= rate for i in range(n + 1))
-    assert alarms == rank(rate, n)
+    assert alarms == Promise(rate).rank(n)
 
 
 @given(tied, tied, rates)
 def test_an_alarm_is_a_score_above_the_threshold(calibration, scores, rate):
-    assume(rank(rate, len(calibration)) > 0)
-    threshold = one_group(calibration).thresholds(rate)
+    assume(Promise(rate).rank(len(calibration)) > 0)
+    threshold = one_group(calibration).thresholds(Promise(rate))
     np.testing.assert_array_equal(p_values(calibration, scores) <= rate, scores > threshold[0])
 
 
@@ -89,20 +81,20 @@ def test_groups_are_compared_with_their_own_calibration_scores(pairs, scores, ra
     ("rate", "n", "expected"), [(0.05, 19, 1), (0.05, 18, 0), (0.3, 9, 3), (0.1, 29, 3), (0.29, 99, 29)]
 )
 def test_rank_is_the_exact_floor_also_where_floats_are_not(rate, n, expected):
-    assert rank(rate, n) == expected
+    assert Promise(rate).rank(n) == expected
     assert expected / (n + 1) <= rate < (expected + 1) / (n + 1)
 
 
 @given(st.integers(2, 5000))
 def test_the_smallest_calibration_of_one_in_d_is_d_minus_one(d):
-    assert smallest_calibration(1 / d) == d - 1
+    assert Promise(1 / d).smallest_calibration == d - 1
 
 
 @given(st.floats(1e-6, 0.999))
 def test_the_smallest_calibration_is_the_first_size_at_which_an_alarm_is_possible(rate):
-    n = smallest_calibration(rate)
-    assert rank(rate, n) >= 1
-    assert n == 1 or rank(rate, n - 1) == 0
+    n = Promise(rate).smallest_calibration
+    assert Promise(rate).rank(n) >= 1
+    assert n == 1 or Promise(rate).rank(n - 1) == 0
     assert abs(n - (math.ceil(1 / rate) - 1)) <= 1
 
 
@@ -120,8 +112,8 @@ def test_p_values_of_fresh_scores_are_uniform_on_their_grid():
 @pytest.mark.parametrize(("rate", "n", "fresh"), [(0.05, 19, 50), (0.05, 100, 200), (0.1, 59, 100), (0.5, 7, 30)])
 def test_realised_alarms_are_beta_binomial_over_many_draws(rate, n, fresh):
     rng = np.random.default_rng(1)
-    found = rank(rate, n)
-    law = stats.betabinom(fresh, found, n + 1 - found)
+    rank = Promise(rate).rank(n)
+    law = stats.betabinom(fresh, rank, n + 1 - rank)
     draws = 4000
     alarms = np.array(
         [(p_values(rng.exponential(size=n), rng.exponential(size=fresh)) <= rate).sum() for _ in range(draws)]
@@ -132,17 +124,17 @@ def test_realised_alarms_are_beta_binomial_over_many_draws(rate, n, fresh):
     seen = np.diff([0, *((alarms <= edge).sum() for edge in edges), draws])
     expected = draws * np.diff([0, *law.cdf(edges), 1])
     assert stats.chisquare(seen, expected).pvalue > 1e-3
-    low, high = alarm_band(rate, n, fresh)
+    low, high = Promise(rate).alarm_band(n, fresh)
     inside = law.cdf(high) - (law.cdf(low - 1) if low else 0)
     assert abs(((alarms >= low) & (alarms <= high)).mean() - inside) < 4 * np.sqrt(inside * (1 - inside) / draws)
 
 
 @given(st.floats(0.01, 0.9), st.integers(1, 300), st.integers(1, 300))
 def test_the_band_of_alarms_is_that_of_scipys_beta_binomial(rate, n, fresh):
-    found = rank(rate, n)
-    assume(found > 0)
-    law = stats.betabinom(fresh, found, n + 1 - found)
-    low, high = alarm_band(rate, n, fresh)
+    rank = Promise(rate).rank(n)
+    assume(rank > 0)
+    law = stats.betabinom(fresh, rank, n + 1 - rank)
+    low, high = Promise(rate).alarm_band(n, fresh)
     assert low == 0 or law.cdf(low - 1) <= 0.025 + 1e-9
     assert law.cdf(low) > 0.025 - 1e-9
     assert law.sf(high) <= 0.025 + 1e-9
@@ -150,16 +142,16 @@ def test_the_band_of_alarms_is_that_of_scipys_beta_binomial(rate, n, fresh):
 
 
 def test_the_band_of_a_billion_rows_is_the_kept_rate_without_binomial_noise():
-    rate = kept_rate(0.05, 5000)
-    low, high = alarm_band(0.05, 5000, 10**9)
+    rate = Promise(0.05).own_rate(5000)
+    low, high = Promise(0.05).alarm_band(5000, 10**9)
     np.testing.assert_allclose([low / 1e9, high / 1e9], [rate.low, rate.high], rtol=1e-3)
 
 
 @given(st.floats(0.01, 0.9), st.integers(1, 500))
 def test_the_kept_rate_is_the_beta_law_of_scipy_and_never_above_the_promise(rate, n):
-    found = rank(rate, n)
-    assume(found > 0)
-    kept, law = kept_rate(rate, n), stats.beta(found, n + 1 - found)
+    rank = Promise(rate).rank(n)
+    assume(rank > 0)
+    kept, law = Promise(rate).own_rate(n), stats.beta(rank, n + 1 - rank)
     np.testing.assert_allclose([kept.value, kept.low, kept.high], [law.mean(), *law.ppf([0.025, 0.975])], rtol=1e-8)
     assert kept.value <= rate
 
@@ -193,3 +185,57 @@ def test_nothing_is_discovered_where_nothing_is_small_enough():
 def test_a_rate_that_is_none_is_refused(rate):
     with pytest.raises(SoftscopeError, match=r"false_alarms is .*between 0 and 1"):
         check_rate(rate, "false_alarms")
+
+
+# --- this very guard's own rate
+
+
+def test_the_rank_of_a_thousand_rows_at_5_percent_with_confidence_95_is_39():
+    promise = Promise(0.05, 0.95)
+    assert (promise.rank(1000), Promise(0.05).rank(1000)) == (39, 50)
+    assert promise.exceeded(1000) <= 0.05 < stats.beta(40, 961).sf(0.05)
+    assert 0.475 < Promise(0.05).exceeded(1000) < 0.485  # what a promise on average leaves open
+
+
+@given(st.floats(0.005, 0.6), st.sampled_from([0.5, 0.9, 0.95, 0.999]), st.integers(1, 3000))
+def test_the_rank_with_confidence_is_the_largest_that_the_beta_law_allows(rate, confidence, n):
+    rank = Promise(rate, confidence).rank(n)
+    if rank:
+        assert stats.beta(rank, n + 1 - rank).cdf(rate) >= confidence - 1e-9
+    if rank < n:
+        assert stats.beta(rank + 1, n - rank).cdf(rate) < confidence + 1e-9
+
+
+@given(st.floats(0.001, 0.9), st.sampled_from([0.1, 0.5, 0.9, 0.95, 0.999]))
+def test_the_smallest_calibration_with_confidence_is_the_first_with_a_rank(rate, confidence):
+    promise = Promise(rate, confidence)
+    n = promise.smallest_calibration
+    assert promise.rank(n) >= 1
+    assert n == 1 or promise.rank(n - 1) == 0
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("tied", [False, True])
+def test_over_1000_calibrations_the_own_rate_is_above_the_promise_no_more_often_than_said(rate, tied):
+    """The own rate of a threshold on normal scores is known exactly; rounded scores tie."""
+    rng, runs, n = np.random.default_rng(3), 1000, 800
+    scores = rng.normal(size=(runs, n))
+    grid = 4 if tied else 0
+    scores = np.round(scores * grid) / grid if tied else scores
+    for confidence in (None, 0.9, 0.95):
+        promise = Promise(rate, confidence)
+        thresholds = np.array([one_group(row).thresholds(promise)[0] for row in scores])
+        own = stats.norm.sf(thresholds + (0.5 / grid if tied else 0))
+        above = (own > rate).sum()
+        if confidence is not None:
+            assert above <= stats.binom.ppf(0.999, runs, 1 - confidence)
+        if not tied:  # then the law is exact, and nothing is given away
+            assert stats.binomtest(int(above), runs, promise.exceeded(n)).pvalue > 1e-3
+            assert abs(own.mean() - promise.own_rate(n).value) < 4 * own.std() / np.sqrt(runs)
+        assert own.mean() <= rate + 4 * own.std() / np.sqrt(runs)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0, 2.0, float("nan")])
+def test_a_confidence_outside_0_to_1_is_refused(confidence):
+    with pytest.raises(SoftscopeError, match="confidence is"):
+        Promise(0.05, confidence)

@@ -12,6 +12,7 @@ from softscope.estimators import ESTIMATORS, Density, Estimator, Info, estimator
 from softscope.features import FeatureSet
 from softscope.guard import Guard
 from softscope.head import Head
+from softscope.metrics import discovery_bound
 
 from .conftest import CLASSES, WIDTH, draw
 
@@ -123,6 +124,50 @@ def test_a_guard_says_what_it_is_and_promises(world, guard):
     assert [group["class"] for group in each.describe()["groups"]] == ["cat", "dog", "hen", "<owl>"]
     assert sum(group["rows"] for group in each.describe()["groups"]) == 300
     assert "per class" in repr(each)
+
+
+def test_with_confidence_the_threshold_is_higher_and_alarms_are_those_above_it(world, guard):
+    sure = Guard.fit(world.head, world.train, world.calibration, confidence=0.95)
+    scores = sure.uncertainty(world.calibration)
+    assert sure.thresholds[0] == np.sort(scores)[-9]
+    assert stats.beta(9, 292).cdf(0.05) >= 0.95 > stats.beta(10, 291).cdf(0.05)
+    np.testing.assert_array_equal(sure.alarms(world.fresh), sure.uncertainty(world.fresh) > sure.thresholds[0])
+    np.testing.assert_array_equal(sure.p_values(world.fresh), guard.p_values(world.fresh))
+    assert "0.05 false alarms with confidence 0.95" in repr(sure)
+
+
+def test_the_spread_by_class_is_the_share_of_alarms_among_calibration_rows_of_each_class(world, guard):
+    taken = world.head.logits(world.calibration.array()).argmax(axis=1)
+    raised = guard.uncertainty(world.calibration) > guard.thresholds[0]
+    assert raised.sum() == 14  # the 15th largest of 300 scores is the threshold
+    for k, entry in enumerate(guard.describe()["spread"]):
+        assert entry["class"] == world.head.classes[k]
+        assert entry["rows"] == (taken == k).sum()
+        assert entry["rate"]["value"] == raised[taken == k].mean()
+    assert Guard.fit(world.head, None, world.calibration, "max", 0.1, per_class=True).describe()["spread"] == []
+
+
+@pytest.mark.parametrize("single", [lambda z: z[0], lambda z: z[0].tolist(), lambda z: z[:1]])
+def test_a_single_row_is_accepted(world, guard, single):
+    np.testing.assert_allclose(guard.uncertainty(single(world.fresh)), guard.uncertainty(world.fresh)[:1], rtol=1e-5)
+    assert guard.alarms(single(world.strange)).shape == (1,)
+
+
+def test_a_single_row_of_another_width_is_refused_with_the_right_hint(guard):
+    with pytest.raises(SoftscopeError, match=r"expected a matrix of rows x features, found shape \(5,\)\. .*z\[None\]"):
+        guard.alarms(np.ones(5, np.float32))
+
+
+def test_the_bound_on_discoveries_is_that_of_metrics(world, guard):
+    batch = np.concatenate([world.fresh[:60], world.strange[:40]])
+    bound = guard.discovery_bound(batch)
+    expected = discovery_bound(guard.uncertainty(world.calibration), guard.uncertainty(batch))
+    np.testing.assert_array_equal(bound.familiar, expected.familiar)
+    flagged, known = bound.at(float(np.sort(guard.uncertainty(world.strange[:40]))[0]))
+    assert flagged >= 40
+    assert known < 10
+    with pytest.raises(SoftscopeError, match="needs one threshold"):
+        Guard.fit(world.head, None, world.calibration, "max", 0.1, per_class=True).discovery_bound(batch)
 
 
 def test_the_package_offers_the_guard():

@@ -1,6 +1,7 @@
 """A guard's file: the same guard elsewhere, and an error for whatever was changed, by accident or on purpose."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -71,7 +72,7 @@ def test_another_process_scores_to_1e_6_and_decides_the_same(world, guard, tmp_p
         "import numpy as np, softscope as sx; g = sx.Guard.load('g.safetensors'); z = np.load('z.npy');"
         "np.savez('found.npz', u=np.concatenate([g.uncertainty(row[None]) for row in z]), a=g.alarms(z))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, env={"OMP_NUM_THREADS": "1"})
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"})
     with np.load(tmp_path / "found.npz") as found:
         scores = guard.uncertainty(world.fresh)
         np.testing.assert_allclose(found["u"], scores, rtol=1e-6, atol=1e-6 * np.abs(scores).max())
@@ -88,7 +89,7 @@ def test_the_same_guard_is_the_same_file(guard, tmp_path):
 
 def test_an_estimator_that_no_other_machine_knows_is_not_saved(world, tmp_path):
     guard = Guard.fit(world.head, None, world.calibration, Failing())
-    with pytest.raises(SoftscopeError, match=r"Failing\(\) is no estimator of softscope"):
+    with pytest.raises(SoftscopeError, match=r"Failing\(\) is not an estimator of softscope"):
         guard.save(tmp_path / "g.safetensors")
     assert list(tmp_path.iterdir()) == []
 
@@ -176,6 +177,17 @@ FORGERIES = {
     "probes of another width": lambda t, w: t.update({"probe.z": np.ones((16, 3), np.float32)}),
     "probe scores of another number": lambda t, w: t.update({"probe.scores": np.ones(3)}),
     "probe scores with NaN": lambda t, w: t.update({"probe.scores": np.full(16, np.nan)}),
+    "calibration scores that the probes contradict": lambda t, w: t.update(
+        {"calibration.scores": t["calibration.scores"] + 1}
+    ),
+    "calibration scores beyond all probes": lambda t, w: t.update(
+        {"calibration.scores": np.sort(np.append(t["probe.scores"], np.full(284, 1e9)))}
+    ),
+    "classes of another number": lambda t, w: t.update({"calibration.classes": np.zeros(3, np.int64)}),
+    "classes that the head lacks": lambda t, w: t.update({"calibration.classes": np.full(300, 4)}),
+    "confidence of text": lambda t, w: w.update(confidence="0.9"),
+    "confidence that 300 rows can't give": lambda t, w: w.update(confidence=1 - 1e-12),
+    "a parent that is a list": lambda t, w: w.update(parent=[1]),
     "other probe scores": lambda t, w: t.update({"probe.scores": t["probe.scores"] + 1}),
 }
 
@@ -193,6 +205,27 @@ def test_a_forgery_that_changes_nothing_loads(guard, tmp_path):
     assert Guard.load(tmp_path / "g.safetensors").describe() == guard.describe()
 
 
+def test_a_guard_of_softscope_0_1_loads(guard, world, tmp_path):
+    """Without confidence, predicted classes and parent."""
+    tensors, metadata = contents(guard)
+    words = {key: v for key, v in json.loads(metadata["guard"]).items() if key not in ("confidence", "parent")}
+    tensors = {name: tensor for name, tensor in tensors.items() if name != "calibration.classes"}
+    metadata = metadata | {"version": "1", "guard": json.dumps(words)}
+    blocks = {name: (t.dtype, t.shape, [t]) for name, t in tensors.items()}
+    stream_safetensors(tmp_path / "g.safetensors", blocks, metadata | {"sha256": digest(tensors, metadata)})
+    loaded = Guard.load(tmp_path / "g.safetensors")
+    np.testing.assert_array_equal(loaded.alarms(world.fresh), guard.alarms(world.fresh))
+    assert loaded.describe()["spread"] == []
+
+
+def test_confidence_comes_back(world, tmp_path):
+    guard = Guard.fit(world.head, None, world.calibration, "max", confidence=0.9)
+    guard.save(tmp_path / "g.safetensors")
+    loaded = Guard.load(tmp_path / "g.safetensors")
+    assert (loaded.promise, loaded.thresholds) == (guard.promise, guard.thresholds)
+    assert loaded.describe() == guard.describe()
+
+
 def test_a_guard_that_scores_otherwise_on_this_machine_says_so(guard, tmp_path, monkeypatch):
     guard.save(tmp_path / "g.safetensors")
     before = Density._uncertainty
@@ -203,13 +236,13 @@ def test_a_guard_that_scores_otherwise_on_this_machine_says_so(guard, tmp_path, 
 
 def test_files_that_are_no_guards_are_refused(world, guard, tmp_path):
     world.head.save(tmp_path / "head.safetensors")
-    with pytest.raises(SoftscopeError, match=r"head\.safetensors: is no guard. Make one with Guard.fit"):
+    with pytest.raises(SoftscopeError, match=r"head\.safetensors: is not a guard. Make one with Guard.fit"):
         Guard.load(tmp_path / "head.safetensors")
     with pytest.raises(SoftscopeError, match="no such file"):
         Guard.load(tmp_path / "nothing.safetensors")
     guard.save(tmp_path / "g.safetensors")
     tensors, metadata = read_safetensors(tmp_path / "g.safetensors")
     blocks = {name: (t.dtype, t.shape, [t]) for name, t in tensors.items()}
-    stream_safetensors(tmp_path / "next.safetensors", blocks, metadata | {"version": "2"})
-    with pytest.raises(SoftscopeError, match=r"a guard of format '2', expected '1'\. Install a newer softscope"):
+    stream_safetensors(tmp_path / "next.safetensors", blocks, metadata | {"version": "3"})
+    with pytest.raises(SoftscopeError, match=r"a guard of format '3', expected '2'\. Install a newer softscope"):
         Guard.load(tmp_path / "next.safetensors")

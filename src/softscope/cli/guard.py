@@ -4,31 +4,54 @@ import json
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..errors import SoftscopeError
 
 if TYPE_CHECKING:
-    from ..guard.stream import Summary
+    from ..guard import Summary
 
 guard = typer.Typer(
     help="A detector to deploy: alarms at a promised false-alarm rate.", no_args_is_help=True, rich_markup_mode=None
 )
 
+#: Exit code of a command that worked and found more alarms, or more evidence of a change, than known inputs give.
+DRIFT = 3
+
+
+def share(given: str | float) -> float:
+    """A rate as people write it, 0.05 or 5%; a default comes as a number."""
+    text = str(given).strip()
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a rate; write 0.05 or 5%") from None
+
+
 GuardFile = Annotated[Path, typer.Argument(help="A guard that `softscope guard fit` wrote.", metavar="GUARD")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Rate = Annotated[
+    float, typer.Option(parser=share, metavar="RATE", help="Share of known inputs that may raise an alarm.")
+]
+Confidence = Annotated[
+    float | None,
+    typer.Option(
+        parser=share, metavar="SHARE", help="Promise the rate for this very guard, e.g. 0.95; else on average."
+    ),
+]
 
 
 @guard.command()
 def fit(
     head: Annotated[Path, typer.Option(help="The last layer: safetensors with weight and bias.")],
     calibration: Annotated[Path, typer.Option(help="Features of known inputs that were not trained on.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The guard, a safetensors file.")],
+    output: Annotated[Path, typer.Option("--output", "--out", "-o", help="The guard, a safetensors file.")],
     train: Annotated[Path | None, typer.Option(help="Training features, where the estimator needs them.")] = None,
     estimator: Annotated[str, typer.Option(help="density, max, entropy, cool, mahalanobis, knn, vim, ...")] = "density",
-    false_alarms: Annotated[float, typer.Option(help="Share of known inputs that may raise an alarm.")] = 0.05,
+    false_alarms: Rate = 0.05,
+    confidence: Confidence = None,
     per_class: Annotated[
         bool, typer.Option("--per-class", help="Keep the promise within each predicted class.")
     ] = False,
@@ -52,45 +75,37 @@ def fit(
         Console(stderr=True).status(f"fitting {estimator}, calibrating on {len(known):,} rows"),
     ):
         warnings.simplefilter("always", UserWarning)
-        made = Guard.fit(layer, seen, known, estimator, false_alarms, per_class=per_class)
+        made = Guard.fit(layer, seen, known, estimator, false_alarms, confidence=confidence, per_class=per_class)
     for warning in caught:
         print(f"softscope: warning: {warning.message}", file=sys.stderr)
     made.save(output)
-    _show(output, made.describe(), as_json=as_json)
+    show_guard(output, made.describe(), as_json=as_json)
 
 
 @guard.command()
 def score(
     path: GuardFile,
-    features: Annotated[Path, typer.Argument(help="Features, as many as there are.", metavar="IN")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The scores, a parquet file.")],
-    on_bad: Annotated[str, typer.Option(help="Rows that can't be scored: error, or flag to mark them.")] = "error",
+    features: Annotated[Path, typer.Argument(help="Features, any number of rows.", metavar="IN")],
+    output: Annotated[Path, typer.Option("--output", "--out", "-o", help="The scores, a parquet file.")],
+    on_bad: Annotated[
+        Literal["error", "flag"], typer.Option(help="Rows that can't be scored: stop with an error, or mark them.")
+    ] = "error",
     batch: Annotated[int | None, typer.Option(min=1, help="Rows at a time, if not about 64 MB of them.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score features row by row; what was interrupted continues where it stopped."""
-    from ..features import FeatureSet
-    from ..guard import Guard
-    from ..guard.stream import OnBad, score_file
+    """Score features row by row; what was interrupted continues where it stopped. Exit code 3: too many alarms."""
+    from ..guard import Guard, score_file
     from ..progress import bar
 
-    if on_bad != "error" and on_bad != "flag":
-        raise SoftscopeError(f"--on-bad {on_bad}: no such way", "Choose error or flag")
-    way: OnBad = "flag" if on_bad == "flag" else "error"
     loaded = Guard.load(path)
-    rows, done = len(FeatureSet.open(features)), 0
     with bar() as progress:
-
-        def advance(scored: int) -> None:
-            nonlocal done
-            done += scored
-            progress("scoring", done, rows)
-
-        found = score_file(loaded, features, output, on_bad=way, batch=batch, progress=advance)
+        summary = score_file(loaded, features, output, on_bad=on_bad, batch=batch, progress=progress)
     if as_json:
-        typer.echo(json.dumps(found.to_dict() | {"output": str(output)}, indent=1))
-        return
-    _print([*_summary(found), ("output", str(output))])
+        typer.echo(json.dumps(summary.to_dict() | {"output": str(output)}, indent=1, ensure_ascii=False))
+    else:
+        print_pairs([*_summary(summary), ("output", str(output))])
+    if summary.exceeded:
+        raise typer.Exit(DRIFT)
 
 
 @guard.command()
@@ -98,64 +113,96 @@ def show(path: GuardFile, as_json: AsJson = False) -> None:
     """Check a guard file and say what it promises."""
     from ..guard import Guard
 
-    _show(path, Guard.load(path).describe(), as_json=as_json)
+    show_guard(path, Guard.load(path).describe(), as_json=as_json)
 
 
-def _show(path: Path, found: dict[str, Any], *, as_json: bool) -> None:
+def show_guard(path: Path, described: dict[str, Any], *, as_json: bool) -> None:
+    """Print what `Guard.describe` says."""
     if as_json:
-        typer.echo(json.dumps({"path": str(path)} | found, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps({"path": str(path)} | described, indent=1, ensure_ascii=False))
         return
-    groups = found["groups"]
+    groups = described["groups"]
     fewest = min(groups, key=lambda group: group["rows"])
-    rate = fewest["rate"]
     thresholds = sorted(group["threshold"] for group in groups)
-    params = ", ".join(f"{name}={value}" for name, value in found["params"].items())
-    rows, own = f"{found['calibration_rows']:,} rows", "this guard's own rate"
-    promise = f"at most {_percent(found['false_alarms'])} of known inputs raise an alarm, on average over calibrations"
-    above = f"{thresholds[0]:.6g}"
-    if found["per_class"]:
+    params = ", ".join(f"{name}={value}" for name, value in described["params"].items())
+    rows, above = f"{described['calibration_rows']:,} rows", f"{thresholds[0]:.6g}"
+    if described["per_class"]:
         rows += f", {fewest['rows']:,} or more of each predicted class"
-        own = f"that of class {fewest['class']}, the least certain one,"
-        promise += ", within each predicted class"
         above += f" to {thresholds[-1]:.6g}, by class"
-    _print(
+    print_pairs(
         [
             ("guard", str(path)),
-            ("estimator", f"{found['estimator']}({params})"),
-            ("network", f"{found['classes']} classes, {found['features']} features"),
+            ("estimator", f"{described['estimator']}({params})"),
+            ("network", f"{described['classes']} classes, {described['features']} features"),
             ("calibration", rows),
-            ("promise", promise),
-            ("certainty", f"{own} lies between {_percent(rate['low'])} and {_percent(rate['high'])} (95 %)"),
+            ("promise", _promise(described)),
+            ("own rate", _own_rate(described, fewest)),
+            *([("by class", _spread(described["spread"]))] if described["spread"] else []),
+            (
+                "a batch",
+                "discoveries(z, rate) keeps the expected share of known inputs among the discoveries below rate",
+            ),
             ("alarm above", above),
+            *([("recalibrated", f"from {described['parent']['sha256']}")] if described["parent"] else []),
         ]
     )
 
 
-def _summary(found: "Summary") -> list[tuple[str, str]]:
-    rate = "none could be scored" if found.rate is None else f"{found.alarms:,} ({_percent(found.rate)})"
-    lines = [
-        ("rows", f"{found.rows:,}" + (f", of which {found.bad:,} bad: alarm is true for them" if found.bad else "")),
-        ("alarms", rate),
-        ("promise", f"at most {_percent(found.promised)} of known inputs, on average over calibrations"),
+def _promise(described: dict[str, Any]) -> str:
+    sure = described["confidence"]
+    how = "on average over calibrations" if sure is None else f"for this guard, with confidence {percent(sure)}"
+    within = ", within each predicted class" if described["per_class"] else ""
+    return f"at most {percent(described['false_alarms'])} of known inputs raise an alarm, {how}{within}"
+
+
+def _own_rate(described: dict[str, Any], group: dict[str, Any]) -> str:
+    rate = group["rate"]
+    which = f"of class {group['class']} (the least certain) " if described["per_class"] else ""
+    return (
+        f"{which}{100 * rate['value']:.3g} % [{100 * rate['low']:.3g}, {100 * rate['high']:.3g}]; above "
+        f"{percent(described['false_alarms'])} in {percent(group['exceeded'])} of calibrations"
+    )
+
+
+def _spread(spread: list[dict[str, Any]]) -> str:
+    lowest = min(spread, key=lambda entry: entry["rate"]["value"])
+    highest = max(spread, key=lambda entry: entry["rate"]["value"])
+    ends = [
+        "{value:.3g} % [{low:.3g}, {high:.3g}]".format(**{name: 100 * end for name, end in entry["rate"].items()})
+        + f" ({entry['class']})"
+        for entry in (lowest, highest)
     ]
-    if found.expected is not None:
-        low, high = found.expected
-        verdict = (
-            "as many as known inputs raise"
-            if low <= found.alarms <= high
-            else "more than known inputs raise: among these are others"
-            if found.alarms > high
-            else "fewer than the calibration rows raised: these inputs are of another kind"
-        )
-        lines.append(("verdict", f"{verdict} ({low:,} to {high:,} of {found.rows - found.bad:,}, 95 %)"))
-    return lines
+    return f"false alarms from {ends[0]} to {ends[1]}; --per-class makes them equal"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+def _summary(summary: "Summary") -> list[tuple[str, str]]:
+    scored = summary.rows - summary.bad
+    rate = "none could be scored" if summary.rate is None else f"{summary.alarms:,} ({percent(summary.rate)})"
+    lines = [
+        ("rows", f"{summary.rows:,}" + (f", of which {summary.bad:,} bad: alarm is true for them" * (summary.bad > 0))),
+        ("alarms", rate),
+        ("promise", f"at most {percent(summary.promised)} of known inputs"),
+    ]
+    if summary.exceeded:
+        where = "" if summary.expected else f" among the inputs taken for {', '.join(summary.exceeded)}"
+        verdict = f"more alarms than known inputs would cause{where}: some inputs are unfamiliar"
+    elif summary.expected and summary.alarms < summary.expected[0]:
+        verdict = "fewer alarms than known inputs would cause: these inputs are of another kind"
+    else:
+        verdict = "as many alarms as known inputs would cause"
+    if summary.expected:
+        low, high = summary.expected
+        verdict += f" ({low:,} to {high:,} of {scored:,}, 95 %)"
+    return [*lines, ("verdict", verdict)] if scored else lines
 
 
-def _print(lines: list[tuple[str, str]]) -> None:
+def percent(part: float) -> str:
+    """5 %."""
+    return f"{100 * part:.3g} %"
+
+
+def print_pairs(lines: list[tuple[str, str]]) -> None:
+    """A table of labels and values."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

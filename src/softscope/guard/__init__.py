@@ -1,5 +1,26 @@
-"""A detector to deploy: uncertainty with a promised false-alarm rate, in one file, over streams of any size."""
+"""A detector to deploy: uncertainty with a promised false-alarm rate, in one file, over streams of any size.
 
+guard = Guard.fit(head, train, calibration, false_alarms=0.05)
+guard.alarms(z)                                # which rows to distrust
+score_file(guard, "new.parquet", "out.parquet")
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from .conformal import Promise
 from .guard import Guard
 
-__all__ = ["Guard"]
+if TYPE_CHECKING:
+    from .stream import Summary as Summary
+    from .stream import score_file as score_file
+
+_HOMES = {"Summary": "stream", "score_file": "stream"}
+
+__all__ = ["Guard", "Promise", *_HOMES]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -7,7 +7,7 @@ with probability floor(t (n + 1)) / (n + 1) <= t: equality without ties, less wi
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, log1p
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,16 +25,100 @@ _SAME = 1e-12
 
 
 @dataclass(frozen=True)
+class Promise:
+    """At most `rate` of known inputs raise an alarm: on average over calibrations, or with `confidence` this guard's.
+
+    An alarm is a score above the l-th largest of n calibration scores, p <= l / (n + 1). A guard's own rate is then
+    distributed as Beta(l, n + 1 - l) where scores don't tie, and is stochastically smaller where they do.
+    """
+
+    rate: float
+    confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate, "false_alarms")
+        if self.confidence is not None and not 0 < self.confidence < 1:
+            raise SoftscopeError(
+                f"confidence is {self.confidence}, expected a number between 0 and 1", "0.95 is nineteen in twenty"
+            )
+
+    def rank(self, calibrated: int) -> int:
+        """l for n calibration scores, 0 where they are too few.
+
+        On average: l = floor(rate (n + 1)), so that l / (n + 1) <= rate. With confidence: the largest l with
+        P(Beta(l, n + 1 - l) <= rate) >= confidence.
+        """
+        if self.confidence is None:
+            largest = int(self.rate * (calibrated + 1)) + 1
+            while largest / (calibrated + 1) > self.rate:
+                largest -= 1
+            return largest
+        from scipy.special import betainc
+
+        # The probability falls with l: the number of ranks before the first that fails is the largest that holds.
+        confidence, ranks = self.confidence, range(1, calibrated + 1)
+        return bisect_left(ranks, True, key=lambda rank: betainc(rank, calibrated + 1 - rank, self.rate) < confidence)
+
+    @property
+    def smallest_calibration(self) -> int:
+        """The fewest calibration rows with which `rank` is at least 1.
+
+        ceil(1 / rate) - 1 on average; with confidence the smallest n with 1 - (1 - rate)^n >= confidence.
+        """
+        if self.confidence is not None:
+            rows = max(1, ceil(log1p(-self.confidence) / log1p(-self.rate)) - 1)
+            return rows if self.rank(rows) else rows + 1
+        rows = ceil(1 / self.rate)
+        while rows > 1 and 1 / rows <= self.rate:
+            rows -= 1
+        return rows
+
+    def own_rate(self, calibrated: int) -> "Interval":
+        """The false-alarm rate on fresh data: its mean l / (n + 1), and where that of one calibration lies in 95 %."""
+        from scipy.special import betaincinv
+
+        from ..metrics import Interval
+
+        rank = self.rank(calibrated)
+        low, high = betaincinv(rank, calibrated + 1 - rank, [0.025, 0.975])
+        return Interval(rank / (calibrated + 1), float(low), float(high))
+
+    def exceeded(self, calibrated: int) -> float:
+        """The probability that a guard's own rate is above `rate`: P(Beta(l, n + 1 - l) > rate)."""
+        from scipy.special import betaincc
+
+        rank = self.rank(calibrated)
+        return float(betaincc(rank, calibrated + 1 - rank, self.rate))
+
+    def alarm_band(self, calibrated: int, fresh: int, outside: float = 0.05) -> tuple[int, int]:
+        """Fewest and most alarms that `fresh` rows like the calibration rows raise, in all but `outside` of cases.
+
+        Alarms are beta-binomial, and more than k of them come with the probability that at most l - 1 of the k + l
+        largest of all n + fresh scores are calibration scores: a hypergeometric tail of l terms, exact and cheap.
+        """
+        rank = self.rank(calibrated)
+        low = _first(lambda k: _more_than(k, rank, calibrated, fresh) < 1 - outside / 2, fresh)
+        high = _first(lambda k: _more_than(k, rank, calibrated, fresh) <= outside / 2, fresh)
+        return low, high
+
+
+@dataclass(frozen=True)
 class Calibration:
-    """Calibration scores of one or more groups: `scores` ascending within each, `counts` how many each has."""
+    """Calibration scores of one or more groups: `scores` ascending within each, `counts` how many each has.
+
+    `classes` is the predicted class of each score, in the order of `scores`; None in files of softscope 0.1.
+    """
 
     scores: Floats
     counts: Whole
+    classes: Whole | None = None
 
     @classmethod
-    def of(cls, scores: Floats, groups: Whole, n_groups: int) -> "Calibration":
+    def of(cls, scores: Floats, groups: Whole, n_groups: int, classes: Whole | None = None) -> "Calibration":
         """Scores with the group 0..n_groups-1 of each."""
-        return cls(scores[np.lexsort((scores, groups))], np.bincount(groups, minlength=n_groups).astype(np.int64))
+        order = np.lexsort((scores, groups))
+        counts = np.bincount(groups, minlength=n_groups).astype(np.int64)
+        return cls(scores[order], counts, None if classes is None else classes[order])
 
     def group(self, number: int) -> Floats:
         """The ascending scores of one group."""
@@ -53,25 +137,13 @@ class Calibration:
             out[rows] = (1 + above) / (len(calibration) + 1)
         return out
 
-    def thresholds(self, rate: float) -> Floats:
-        """For each group the score above which, and only above which, p <= rate: its l-th largest, l = `rank`."""
-        return np.array([self.group(g)[-rank(rate, int(n))] for g, n in enumerate(self.counts)])
+    def levels(self, promise: Promise) -> Floats:
+        """For each group the largest p-value that is an alarm, l / (n + 1)."""
+        return np.array([promise.rank(int(n)) / (int(n) + 1) for n in self.counts])
 
-
-def rank(rate: float, calibrated: int) -> int:
-    """l = floor(rate (n + 1)), the number of p-values 1/(n+1), 2/(n+1), ... that are at most `rate`."""
-    found = int(rate * (calibrated + 1)) + 1
-    while found / (calibrated + 1) > rate:
-        found -= 1
-    return found
-
-
-def smallest_calibration(rate: float) -> int:
-    """ceil(1 / rate) - 1: the fewest calibration rows with which any p-value can be as small as `rate`."""
-    rows = ceil(1 / rate)
-    while rows > 1 and 1 / rows <= rate:
-        rows -= 1
-    return rows
+    def thresholds(self, promise: Promise) -> Floats:
+        """For each group the score above which, and only above which, there is an alarm: its l-th largest."""
+        return np.array([self.group(g)[-promise.rank(int(n))] for g, n in enumerate(self.counts)])
 
 
 def check_rate(rate: float, name: str) -> float:
@@ -84,44 +156,18 @@ def check_rate(rate: float, name: str) -> float:
 def benjamini_hochberg(p_values: Floats, rate: float) -> NDArray[np.bool_]:
     """Which hypotheses to reject so that at most `rate` of the rejected are expected to be false ones.
 
-    All with p <= p_(k), the k-th smallest, for the largest k with p_(k) <= k rate / m. Conformal p-values that share
-    calibration scores are positively dependent in the way this needs (Bates et al. 2023).
+    Conformal p-values that share calibration scores are positively dependent in the way this needs (Bates et al. 2023).
     """
-    ordered = np.sort(p_values)
-    passing = np.flatnonzero(ordered * len(ordered) / np.arange(1, len(ordered) + 1) <= rate)
-    return p_values <= ordered[passing[-1]] if len(passing) else np.zeros(len(p_values), bool)
+    from scipy.stats import false_discovery_control
+
+    rejected: NDArray[np.bool_] = false_discovery_control(p_values) <= rate
+    return rejected
 
 
-def kept_rate(rate: float, calibrated: int) -> "Interval":
-    """The false-alarm rate on fresh data: its mean l / (n + 1), and where that of one calibration lies in 95 %.
-
-    Given its calibration scores, a guard's own rate is distributed as Beta(l, n + 1 - l) where there are no ties.
-    """
-    from scipy.special import betaincinv
-
-    from ..metrics import Interval
-
-    found = rank(rate, calibrated)
-    low, high = betaincinv(found, calibrated + 1 - found, [0.025, 0.975])
-    return Interval(found / (calibrated + 1), float(low), float(high))
-
-
-def alarm_band(rate: float, calibrated: int, fresh: int) -> tuple[int, int]:
-    """Fewest and most alarms that `fresh` rows like the calibration rows raise, in at least 95 % of cases.
-
-    Alarms are beta-binomial, and more than k of them come with the probability that at most l - 1 of the k + l
-    largest of all n + fresh scores are calibration scores: a hypergeometric tail of l terms, exact and cheap.
-    """
-    found = rank(rate, calibrated)
-    low = _first(lambda k: _more_than(k, found, calibrated, fresh) < 0.975, fresh)
-    high = _first(lambda k: _more_than(k, found, calibrated, fresh) <= 0.025, fresh)
-    return low, high
-
-
-def _more_than(alarms: int, found: int, calibrated: int, fresh: int) -> float:
-    """P(more than `alarms` of `fresh` rows score above the `found`-th largest of `calibrated` scores)."""
-    drawn = alarms + found
-    theirs = np.arange(max(0, drawn - fresh), found)
+def _more_than(alarms: int, rank: int, calibrated: int, fresh: int) -> float:
+    """P(more than `alarms` of `fresh` rows score above the `rank`-th largest of `calibrated` scores)."""
+    drawn = alarms + rank
+    theirs = np.arange(max(0, drawn - fresh), rank)
     terms = _log_choose(calibrated, theirs) + _log_choose(fresh, drawn - theirs)
     return float(np.exp(terms - _log_choose(calibrated + fresh, np.array([drawn]))).sum())
 

@@ -1,7 +1,8 @@
 """`Guard`: an estimator, calibrated so that fresh inputs of the known kind raise no more than the promised alarms."""
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,35 +13,42 @@ from ..estimators import Estimator
 from ..estimators import estimator as estimator_named
 from ..features import FeatureSet
 from ..head import Head
-from .conformal import Calibration, Whole, benjamini_hochberg, check_rate, kept_rate, smallest_calibration
-from .shared_rows import check_apart
+from .checks import check_apart, check_enough
+from .conformal import Calibration, Promise, Whole, benjamini_hochberg, check_rate
+
+if TYPE_CHECKING:
+    from ..metrics import DiscoveryBound
 
 PROBES = 16
 
 
 class Guard:
-    """A fitted `estimator`, the `calibration` scores, and the `false_alarms` rate they promise.
+    """A fitted `estimator`, the `calibration` scores, and the `promise` they keep.
 
-    Fresh inputs of the calibration's kind raise an alarm with a probability of at most `false_alarms`, averaged over
-    calibration sets, whatever the estimator and the number of rows; with `per_class`, also among the inputs that are
-    taken for any one class. `probes` are some rows with their scores, by which a loaded guard checks itself.
+    Fresh inputs of the calibration's kind raise an alarm with a probability of at most `false_alarms`: averaged over
+    calibration sets, or, with a `confidence`, for this guard with that confidence. That holds whatever the estimator
+    and the number of rows; with `per_class`, also among the inputs that are taken for any one class. `probes` are some
+    calibration rows with their scores, by which a loaded guard checks itself; `parent` says what it was recalibrated
+    from.
     """
 
     def __init__(
         self,
         estimator: Estimator,
         calibration: Calibration,
-        false_alarms: float,
+        promise: Promise,
         *,
         per_class: bool,
         probes: tuple[NDArray, Floats],
+        parent: Mapping[str, Any] | None = None,
     ) -> None:
         self.estimator = estimator
         self.calibration = calibration
-        self.false_alarms = check_rate(false_alarms, "false_alarms")
+        self.promise = promise
         self.per_class = per_class
         self.probes = probes
-        _check_enough(calibration.counts, self.false_alarms, "the guard", self.head if per_class else None)
+        self.parent = parent
+        check_enough(calibration.counts, promise, "the guard", self.head if per_class else None)
 
     @classmethod
     def fit(
@@ -51,6 +59,7 @@ class Guard:
         estimator: Estimator | str = "density",
         false_alarms: float = 0.05,
         *,
+        confidence: float | None = None,
         per_class: bool = False,
     ) -> "Guard":
         """Fit a copy of `estimator` (or one by its name) on `train`, and calibrate it on rows that are not in `train`.
@@ -58,33 +67,46 @@ class Guard:
         Both are whatever `FeatureSet.of` takes: a FeatureSet, an array, a path, or a pair (features, labels). `train`
         may be None where the estimator reads the head alone. Labels of the calibration rows are not used.
         """
+        promise = Promise(false_alarms, confidence)
         train = None if train is None else FeatureSet.of(train, "train")
-        calibration = FeatureSet.of(calibration, "calibration")
-        rate = check_rate(false_alarms, "false_alarms")
-        check_columns(calibration.n_features, f"{calibration.name}: z", columns=head.n_features)
-        _check_enough(np.array([len(calibration)]), rate, calibration.name, None)
-        groups, n_groups = np.zeros(len(calibration), np.int64), 1
-        if per_class:
-            groups, n_groups = predicted(head, calibration), head.n_classes
-            _check_enough(np.bincount(groups, minlength=n_groups), rate, calibration.name, head)
+        known = FeatureSet.of(calibration, "calibration")
+        _check_calibration(head, known, promise, per_class)
         if train is not None:
             check_columns(train.n_features, f"{train.name}: z", columns=head.n_features)
-            check_apart(train, calibration)
-        fitted = _fresh(estimator).fit(head, train)
-        scores = finite_scores(fitted, calibration)
-        shown = np.linspace(0, len(calibration) - 1, min(PROBES, len(calibration))).astype(np.int64)
+            check_apart(train, known)
+        fitted = estimator_named(estimator) if isinstance(estimator, str) else estimator.clone()
+        return cls.calibrated(fitted.fit(head, train), known, promise, per_class=per_class)
+
+    @classmethod
+    def calibrated(
+        cls,
+        fitted: Estimator,
+        known: FeatureSet,
+        promise: Promise,
+        *,
+        per_class: bool,
+        parent: Mapping[str, Any] | None = None,
+    ) -> "Guard":
+        """A guard of a fitted estimator, calibrated on the rows `known`."""
+        head = fitted.head_
+        classes = _check_calibration(head, known, promise, per_class)
+        groups, n_groups = (classes, head.n_classes) if per_class else (np.zeros(len(known), np.int64), 1)
+        scores = finite_scores(fitted, known)
+        shown = np.linspace(0, len(known) - 1, min(PROBES, len(known))).astype(np.int64)
         return cls(
             fitted,
-            Calibration.of(scores, groups, n_groups),
-            rate,
+            Calibration.of(scores, groups, n_groups, classes),
+            promise,
             per_class=per_class,
-            probes=(calibration.rows(shown), scores[shown]),
+            probes=(known.rows(shown), scores[shown]),
+            parent=parent,
         )
 
     def __repr__(self) -> str:
         kind = ", per class" if self.per_class else ""
+        sure = "" if self.promise.confidence is None else f" with confidence {self.promise.confidence:g}"
         rows = len(self.calibration.scores)
-        return f"Guard({self.estimator!r}, {self.false_alarms:g} false alarms{kind}, calibrated on {rows} rows)"
+        return f"Guard({self.estimator!r}, {self.false_alarms:g} false alarms{sure}{kind}, calibrated on {rows} rows)"
 
     @property
     def head(self) -> Head:
@@ -92,52 +114,71 @@ class Guard:
         return self.estimator.head_
 
     @property
+    def false_alarms(self) -> float:
+        """The promised rate."""
+        return self.promise.rate
+
+    @property
     def thresholds(self) -> Floats:
         """The uncertainty above which there is an alarm: one, or with `per_class` one for each predicted class."""
-        return self.calibration.thresholds(self.false_alarms)
+        return self.calibration.thresholds(self.promise)
 
     def uncertainty(self, z: Any) -> Floats:
-        """The estimator's uncertainty of each row, finite float64, larger = more uncertain."""
-        return finite_scores(self.estimator, z)
+        """The estimator's uncertainty of each row, finite float64, larger = more uncertain. One row may stand alone."""
+        return finite_scores(self.estimator, self._features(z))
 
     def p_values(self, z: Any) -> Floats:
-        """(1 + #{calibration >= s}) / (n + 1) of each row's uncertainty s: small where few known rows look as strange.
+        """(1 + #{calibration >= s}) / (n + 1) of each row's uncertainty s: small where few known rows score as high.
 
         With `per_class` among the calibration rows that are taken for the same class.
         """
-        scores = self.uncertainty(z)
-        return self.calibration.p_values(scores, self.groups(z, len(scores)))
+        features = self._features(z)
+        scores = finite_scores(self.estimator, features)
+        return self.calibration.p_values(scores, self._groups(features))
 
     def alarms(self, z: Any) -> NDArray[np.bool_]:
-        """Which rows to distrust: p <= `false_alarms`."""
-        return self.p_values(z) <= self.false_alarms
+        """Which rows to distrust: those whose uncertainty is above the threshold."""
+        features = self._features(z)
+        scores = finite_scores(self.estimator, features)
+        groups = self._groups(features)
+        return self.alarming(self.calibration.p_values(scores, groups), groups)
+
+    def alarming(self, p_values: Floats, groups: Whole) -> NDArray[np.bool_]:
+        """Which p-values, of rows in these groups of calibration scores, are alarms: p <= l / (n + 1)."""
+        return p_values <= self.calibration.levels(self.promise)[groups]
 
     def discoveries(self, z: Any, rate: float) -> NDArray[np.bool_]:
-        """Which rows of a batch to call strange, so that at most `rate` of these are expected to be known ones.
+        """Which rows of a batch to call OOD, so that at most `rate` of these are expected to be known ones.
 
-        Benjamini-Hochberg over the p-values of all rows of `z`. To find k strange rows among m, some p-value must
+        Benjamini-Hochberg over the p-values of all rows of `z`. To find k OOD rows among m, some p-value must
         reach k rate / m, which takes at least m / (k rate) - 1 calibration rows.
         """
         rate = check_rate(rate, "rate")
-        _check_enough(self.calibration.counts, rate, "the guard", self.head if self.per_class else None)
+        check_enough(self.calibration.counts, Promise(rate), "the guard", self.head if self.per_class else None)
         return benjamini_hochberg(self.p_values(z), rate)
 
-    def groups(self, z: Any, rows: int) -> Whole:
-        """Which group of calibration scores each of the `rows` rows of `z` is compared with."""
-        return predicted(self.head, z) if self.per_class else np.zeros(rows, np.int64)
+    def discovery_bound(self, z: Any, confidence: float = 0.95) -> "DiscoveryBound":
+        """How many of the rows of `z` above a threshold can be known ones, for every threshold at once."""
+        from ..metrics import discovery_bound
+
+        if self.per_class:
+            raise SoftscopeError("the bound on discoveries needs one threshold", "Fit the guard without per_class")
+        return discovery_bound(self.calibration.scores, self.uncertainty(z), confidence)
 
     def describe(self) -> dict[str, Any]:
         """What the guard is and promises, as plain values; a group is all inputs, or those taken for one class.
 
         `rate` is the false-alarm rate of fresh inputs: its mean over calibration sets, and where this guard's own lies
-        in 95 % of cases.
+        in 95 % of cases; `exceeded` the probability that the own rate is above the promised one. `spread` is the
+        rate among the calibration rows taken for each class, where one threshold serves all.
         """
         groups = [
             {
                 "class": self.head.class_name(number) if self.per_class else None,
                 "rows": int(rows),
                 "threshold": float(threshold),
-                "rate": kept_rate(self.false_alarms, int(rows)).to_dict(),
+                "rate": self.promise.own_rate(int(rows)).to_dict(),
+                "exceeded": self.promise.exceeded(int(rows)),
             }
             for number, (rows, threshold) in enumerate(zip(self.calibration.counts, self.thresholds))
         ]
@@ -148,9 +189,38 @@ class Guard:
             "features": self.head.n_features,
             "calibration_rows": len(self.calibration.scores),
             "false_alarms": self.false_alarms,
+            "confidence": self.promise.confidence,
             "per_class": self.per_class,
             "groups": groups,
+            "spread": self._spread(),
+            "parent": None if self.parent is None else dict(self.parent),
         }
+
+    def _spread(self) -> list[dict[str, Any]]:
+        from ..metrics import proportion
+
+        if self.per_class or self.calibration.classes is None:
+            return []
+        rows = np.bincount(self.calibration.classes, minlength=self.head.n_classes)
+        raising = self.calibration.classes[self.calibration.scores > self.thresholds[0]]
+        alarms = np.bincount(raising, minlength=self.head.n_classes)
+        return [
+            {"class": self.head.class_name(k), "rows": int(n), "rate": proportion(int(a), int(n)).to_dict()}
+            for k, (n, a) in enumerate(zip(rows, alarms))
+            if n
+        ]
+
+    def _features(self, z: Any) -> FeatureSet:
+        """`FeatureSet.of(z)`, where z may also be the features of a single input."""
+        if isinstance(z, list) and len(z) == self.head.n_features and not any(isinstance(v, list) for v in z):
+            z = np.asarray(z, np.float64)
+        if getattr(z, "shape", None) == (self.head.n_features,):
+            z = z[None]
+        return FeatureSet.of(z)
+
+    def _groups(self, features: FeatureSet) -> Whole:
+        """Which group of calibration scores each row is compared with."""
+        return predicted(self.head, features) if self.per_class else np.zeros(len(features), np.int64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the guard as one safetensors file, atomically."""
@@ -200,29 +270,15 @@ def predicted_or_none(head: Head, rows: NDArray) -> Whole:
 
 def _unscored(name: str, row: int) -> SoftscopeError:
     return SoftscopeError(
-        f"{name}: row {row} can't be scored, its features are too large", "Check what made this row, or drop it"
+        f"{name}: row {row} can't be scored, its features are too large", "Check the source of this row, or drop it"
     )
 
 
-def _fresh(estimator: Estimator | str) -> Estimator:
-    """An unfitted estimator: fitting or changing the caller's own later must not touch the guard."""
-    return estimator_named(estimator) if isinstance(estimator, str) else estimator.clone()
-
-
-def _check_enough(counts: Whole, rate: float, name: str, head: Head | None) -> None:
-    """Raise unless every group has the rows that `rate` needs; groups are the classes of `head`, or all rows."""
-    needed = smallest_calibration(rate)
-    short = np.flatnonzero(counts < needed)
-    if not len(short):
-        return
-    fewest = int(counts[short].min())
-    if head is None:
-        what = f"{name}: {fewest} calibration rows, a rate of {rate:g} needs at least {needed}"
-        raise SoftscopeError(what, f"Give {needed} or more, or a rate of at least 1/{fewest + 1}")
-    worst = int(short[counts[short].argmin()])
-    others = f" (and {len(short) - 1} more classes have too few)" if len(short) > 1 else ""
-    raise SoftscopeError(
-        f"{name}: {fewest} calibration rows are taken for class {head.class_name(worst)}, a rate of {rate:g} for each "
-        f"class needs at least {needed}{others}",
-        "Give more calibration rows, a larger rate, or calibrate all classes together",
-    )
+def _check_calibration(head: Head, known: FeatureSet, promise: Promise, per_class: bool) -> Whole:
+    """The predicted classes of the rows `known`, or a SoftscopeError where they can't keep `promise`."""
+    check_columns(known.n_features, f"{known.name}: z", columns=head.n_features)
+    check_enough(np.array([len(known)]), promise, known.name, None)
+    classes = predicted(head, known)
+    if per_class:
+        check_enough(np.bincount(classes, minlength=head.n_classes), promise, known.name, head)
+    return classes

@@ -1,48 +1,59 @@
 """Part files: a long parquet file in the making, of which a killed process loses only the batch under way.
 
-Each batch goes into a part file that is whole or absent, in a hidden folder beside the output. When all are there they
-are joined into the output, atomically, and the folder goes.
+Each batch goes into a part file that is whole or absent, in a hidden folder beside the output. A part begins with a
+sha256 of what made it (run, number) and of its bytes, so that only parts of the same run, unchanged, are taken up. When
+all are there they are joined into the output, atomically, and the folder goes.
 """
 
-import fcntl
-import json
+import hashlib
+import io
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import SoftscopeError
-from ..files import atomic_path, reading, sync, write_json, writing_failed
+from ..files import atomic_path, sync, write_bytes, writing_failed
+from ..locks import locked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Counts = NDArray[np.int64]
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
 
 class Parts:
-    """The part files of one run, one for each batch of `size` rows."""
+    """The part files of the run `key`, one for each batch of `size` rows."""
 
-    def __init__(self, folder: Path, rows: int, size: int) -> None:
-        self.folder, self.rows, self.size = folder, rows, size
+    def __init__(self, folder: Path, key: str, rows: int, size: int) -> None:
+        self.folder, self.key, self.rows, self.size = folder, key, rows, size
         self.count = -(-rows // size)
 
     def done(self) -> int:
         """How many parts are there, from the first on without a gap."""
-        return next((number for number in range(self.count) if not self._whole(number)), self.count)
+        return next((number for number in range(self.count) if self._content(number) is None), self.count)
 
     def write(self, number: int, table: "pa.Table") -> None:
         """Write one part, atomically."""
         import pyarrow.parquet as pq
 
-        with atomic_path(self._path(number)) as temporary, open(temporary, "wb") as file:
-            pq.write_table(table, file, write_page_checksum=True)
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer)
+        content = buffer.getvalue()
+        write_bytes(self._path(number), self._digest(number, content) + content)
 
-    def join(self, target: Path) -> tuple[int, int]:
-        """Write all parts as one file, a row group each, atomically; returns how many rows are bad and have alarms."""
+    def join(self, target: Path, classes: int) -> Counts:
+        """Write all parts as one file, a row group each, atomically; returns scored rows and alarms by class."""
+        import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        bad = alarms = 0
+        counts = np.zeros((2, classes), np.int64)
         schema = self._read(0).schema
         joined = self.folder / "joined"  # made in here, so that a killed process leaves nothing beside the output
         with (
@@ -53,85 +64,79 @@ class Parts:
             for number in range(self.count):
                 table = self._read(number)
                 writer.write_table(table, row_group_size=len(table))
-                bad += int(table["bad"].to_numpy().sum())
-                alarms += int(table["alarm"].to_numpy().sum())
+                scored = table.filter(pc.invert(table["bad"]))
+                taken = scored["predicted"].to_numpy()
+                counts[0] += np.bincount(taken, minlength=classes)
+                counts[1] += np.bincount(taken[scored["alarm"].to_numpy()], minlength=classes)
         try:
             os.replace(joined, target)
         except OSError as error:
             raise writing_failed(target, error) from error
         with suppress(OSError):  # the file is whole and in place; some file systems can't sync a folder
             sync(target.parent)
-        return bad, alarms
+        return counts
 
     def _read(self, number: int) -> "pa.Table":
         import pyarrow.parquet as pq
 
-        path = self._path(number)
-        try:
-            with reading(path, "parquet"):
-                return pq.read_table(path, page_checksum_verification=True)
-        except SoftscopeError as error:
-            path.unlink(missing_ok=True)
-            raise SoftscopeError(f"{path}: was damaged after it was written", "Run again to score it anew") from error
+        content = self._content(number)
+        if content is None:
+            raise SoftscopeError(
+                f"{self._path(number)}: was damaged after it was written", "Run the command again to score it anew"
+            )
+        return pq.read_table(io.BytesIO(content))
 
-    def _whole(self, number: int) -> bool:
-        import pyarrow.parquet as pq
-
+    def _content(self, number: int) -> bytes | None:
+        """The bytes of a part that this run wrote, None where there are none or others."""
         try:
-            found = pq.read_metadata(self._path(number)).num_rows
-        except Exception:  # absent or damaged: scored again
-            return False
-        return bool(found == min(self.size, self.rows - number * self.size))
+            whole = self._path(number).read_bytes()
+        except OSError:
+            return None
+        digest, content = whole[:_DIGEST_BYTES], whole[_DIGEST_BYTES:]
+        return content if digest == self._digest(number, content) else None
+
+    def _digest(self, number: int, content: bytes) -> bytes:
+        return hashlib.sha256(f"{self.key} {number} ".encode() + content).digest()
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"{number:09}.parquet"
+        return self.folder / f"{number:09}.scores"
 
 
 @contextmanager
-def working_folder(target: Path, key: str) -> Iterator[Path]:
-    """The hidden folder of the parts of `target`, held by this process alone; emptied where another `key` made it.
+def working_folder(target: Path) -> Iterator[Path]:
+    """The hidden folder of the parts of `target`, held by this process alone.
 
     It goes when the work is done, and stays when it is interrupted, unless no part is there yet.
     """
     folder = target.parent / f".{target.name}.parts"
-    handle = _hold(folder, target)
-    try:
-        _prepare(folder, key)
-        yield folder
-        shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        if not any(folder.glob("*.parquet")):
+    with ExitStack() as holding:
+        _hold(folder, target, holding)
+        for leftover in folder.glob(".*.part"):  # of a process that was killed while it wrote
+            leftover.unlink(missing_ok=True)
+        try:
+            yield folder
             shutil.rmtree(folder, ignore_errors=True)
-        os.close(handle)
+        finally:
+            if not any(folder.glob("*.scores")):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
-def _prepare(folder: Path, key: str) -> None:
-    found = None
-    with suppress(OSError, ValueError):
-        found = json.loads((folder / "run.json").read_bytes())
-    # Temporary files are those of a process that was killed while it wrote.
-    for leftover in (*folder.glob(".*.part"), *(folder.glob("*.parquet") if found != key else ())):
-        leftover.unlink(missing_ok=True)
-    if found != key:
-        write_json(folder / "run.json", key)
+def _hold(folder: Path, target: Path, holding: ExitStack) -> None:
+    """Make `folder` where it is missing and enter its lock into `holding`.
 
-
-def _hold(folder: Path, target: Path) -> int:
-    """A handle of `folder`, made where it is missing, with a lock that the system releases with the process."""
+    Another process may have been done and have removed the folder in the meantime: then once more.
+    """
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(folder, os.O_RDONLY)
+            holding.enter_context(locked(folder / "lock", wait=False))
+        except TimeoutError:
+            if not (folder / "lock").exists():
+                continue
+            what = f"{target}: another process is writing it"
+            raise SoftscopeError(what, "Wait until it is done, or stop it") from None
         except OSError as error:
             raise writing_failed(target, error) from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            raise SoftscopeError(f"{target}: another process is writing it", "Wait for it, or stop it") from None
-        except OSError:
-            return handle  # a file system without locks
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(handle), folder.stat()):
-                return handle
-        os.close(handle)  # its holder was done and removed it in the meantime
+        if (folder / "lock").exists():
+            return
+        holding.close()

@@ -6,7 +6,6 @@ often it was interrupted leaves no trace in the output.
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +18,8 @@ from ..arrays import check_columns, check_finite, chunk_rows
 from ..canonical import fingerprint
 from ..errors import SoftscopeError
 from ..features import FeatureSet
-from .conformal import Whole, alarm_band
+from ..progress import Progress, silent
+from .conformal import Whole
 from .guard import Guard, predicted_or_none
 from .parts import Parts, working_folder
 from .saving import contents, digest
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OnBad = Literal["error", "flag"]
-Progress = Callable[[int], None]
 BATCH_BYTES = 1 << 26
-_MEND = "Mend what made it, or have such rows marked with --on-bad flag"
+_FLAG = "Fix its source, or mark such rows with --on-bad flag"
 _COLUMNS = ("row", "uncertainty", "p_value", "alarm", "predicted", "bad")
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run found. `alarms` are those among the `rows` - `bad` rows that could be scored.
+    """What a run counted. `alarms` are those among the `rows` - `bad` rows that could be scored.
 
-    `expected` are the fewest and most alarms with which so many rows of the calibration's kind would surprise no more
-    than one time in twenty; None where alarms are calibrated per class, or no row could be scored.
+    `expected` are the fewest and most alarms that so many rows of the calibration's kind raise in 95 % of cases; None
+    where alarms are calibrated per class, or no row could be scored. `exceeded` names what raised more alarms than
+    that: the classes of a guard calibrated per class (the 2.5 % shared among them), or all inputs.
     """
 
     rows: int
@@ -47,10 +47,26 @@ class Summary:
     alarms: int
     promised: float
     expected: tuple[int, int] | None
+    exceeded: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, guard: Guard, rows: int, scored: Whole, alarms: Whole) -> "Summary":
+        """From the scored rows and the alarms of each predicted class."""
+        total, raised = int(scored.sum()), int(alarms.sum())
+        expected, exceeded = None, []
+        if guard.per_class:
+            share = 0.05 / max(1, int((scored > 0).sum()))
+            for k in np.flatnonzero(scored):
+                band = guard.promise.alarm_band(int(guard.calibration.counts[k]), int(scored[k]), share)
+                exceeded += [guard.head.class_name(int(k))] if alarms[k] > band[1] else []
+        elif total:
+            expected = guard.promise.alarm_band(len(guard.calibration.scores), total)
+            exceeded = ["all inputs"] if raised > expected[1] else []
+        return cls(rows, rows - total, raised, guard.false_alarms, expected, tuple(exceeded))
 
     @property
     def rate(self) -> float | None:
-        """Alarms a scored row."""
+        """Alarms per scored row."""
         return self.alarms / (self.rows - self.bad) if self.rows > self.bad else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,34 +81,29 @@ def score_file(
     *,
     on_bad: OnBad = "error",
     batch: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Summary:
     """Score the features in `source` into the parquet file `output`: one row each, in order.
 
     Columns: row, uncertainty, p_value, alarm, predicted (the class by its number; names in the schema's metadata) and
     bad. A row that can't be scored (NaN, inf, null, too large) is an error; with `on_bad="flag"` it is `bad`, its
-    alarm is true and the other columns are null. `progress` is told how many rows were done since it was last told.
+    alarm is true and the other columns are null.
     """
     features = FeatureSet.open(source)
     check_columns(features.n_features, f"{features.name}: z", columns=guard.head.n_features)
     target = _checked_output(Path(output), Path(source))
     size = batch or chunk_rows(features.n_features, features.dtype.itemsize, BATCH_BYTES)
     key = {"guard": digest(*contents(guard)), "input": features.stamp(), "batch": size, "softscope": __version__}
-    tell = progress or (lambda rows: None)
-    with working_folder(target, fingerprint(key)) as folder:
-        parts = Parts(folder, len(features), size)
+    with working_folder(target) as folder:
+        parts = Parts(folder, fingerprint(key), len(features), size)
         done = parts.done()
-        tell(min(len(features), done * size))
-        for number, rows in enumerate(
-            features.unchecked_chunks(size, first=min(len(features), done * size), holes=on_bad == "flag"), done
-        ):
+        first = min(len(features), done * size)
+        progress("scoring", first, len(features))
+        for number, rows in enumerate(features.unchecked_chunks(size, first=first, holes=on_bad == "flag"), done):
             parts.write(number, _table(guard, features.name, rows, number * size, on_bad))
-            tell(len(rows))
-        bad, alarms = parts.join(target)
-    scored = len(features) - bad
-    pooled = not guard.per_class and scored > 0
-    expected = alarm_band(guard.false_alarms, len(guard.calibration.scores), scored) if pooled else None
-    return Summary(len(features), bad, alarms - bad, guard.false_alarms, expected)
+            progress("scoring", number * size + len(rows), len(features))
+        scored, alarms = parts.join(target, guard.head.n_classes)
+    return Summary.of(guard, len(features), scored, alarms)
 
 
 def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) -> "pa.Table":
@@ -103,7 +114,7 @@ def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) ->
         try:
             check_finite(rows, f"{name}: z", first_row=first)
         except SoftscopeError as error:
-            raise SoftscopeError(error.what, _MEND) from error
+            raise SoftscopeError(error.what, _FLAG) from error
     good = np.flatnonzero(np.isfinite(rows).all(axis=1))
     classes = predicted_or_none(guard.head, _chosen(rows, good))
     good, classes = good[classes >= 0], classes[classes >= 0]
@@ -117,14 +128,15 @@ def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) ->
     bad[good] = False
     if on_bad == "error" and bad.any():
         raise SoftscopeError(
-            f"{name}: row {first + int(bad.argmax())} can't be scored, its features are too large", _MEND
+            f"{name}: row {first + int(bad.argmax())} can't be scored, its features are too large", _FLAG
         )
-    p_values = guard.calibration.p_values(scores, classes if guard.per_class else np.zeros(len(good), np.int64))
+    groups = classes if guard.per_class else np.zeros(len(good), np.int64)
+    p_values = guard.calibration.p_values(scores, groups)
     values: dict[str, Any] = {"row": np.arange(first, first + len(rows))}
-    for column, found in zip(_COLUMNS[1:], (scores, p_values, p_values <= guard.false_alarms, classes)):
-        spread = np.ones(len(rows), found.dtype)  # an alarm where nothing could be said
-        spread[good] = found
-        values[column] = pa.array(spread, mask=None if column == "alarm" else bad)
+    for column, of_good in zip(_COLUMNS[1:], (scores, p_values, guard.alarming(p_values, groups), classes)):
+        of_all = np.ones(len(rows), of_good.dtype)  # an alarm where nothing could be said
+        of_all[good] = of_good
+        values[column] = pa.array(of_all, mask=None if column == "alarm" else bad)
     values["bad"] = bad
     table = pa.table(values)
     words = {"guard": repr(guard)} | ({"classes": json.dumps(guard.head.classes)} if guard.head.classes else {})
