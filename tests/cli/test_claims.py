@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 from softscope.cli import main
 from softscope.cli.app import app
-from softscope.paper.claims import find
-from softscope.paper.claims.base import Claim, Finding
+from softscope.paper.claims import Claim, Outcome, find
 
 SUMMARY = "a sentence about what was found"
 
@@ -21,7 +20,7 @@ def run():
 
 def quick(claim_id, verdict, expected="holds"):
     return Claim(
-        claim_id, "a title", "a_label", "a statement", "none", expected, lambda: Finding(verdict, SUMMARY, {"n": 1})
+        claim_id, lambda: Outcome(verdict, SUMMARY, {"n": 1}), "a title", "a_label", "a statement", "none", expected
     )
 
 
@@ -34,10 +33,10 @@ def register(monkeypatch):
 
 
 def test_the_table_lists_every_claim_with_its_verdict(run, register):
-    register(quick("T1", "holds"), quick("T3", "open", "open"))
+    register(quick("T1", "holds"), quick("T3", "undecided", "undecided"))
     found = run()
     assert found.exit_code == 0
-    for word in ("T1", "T3", "a title", "holds", "open", "1 holds, 1 open"):
+    for word in ("T1", "T3", "a title", "holds", "undecided", "1 holds, 1 undecided"):
         assert word in found.stdout
 
 
@@ -103,20 +102,22 @@ def test_wrong_words_give_one_line_and_exit_code_two(monkeypatch, capsys, words,
     assert said in lines[0]
 
 
-def test_results_are_read_from_the_folder_named(run, tmp_path):
-    (tmp_path / "X9").mkdir()
-    rows = [{"difference": 0.01, "low": 0.005, "high": 0.02}]
-    (tmp_path / "X9" / "laptop.json").write_text(json.dumps({"tables": {"T23": rows}}))
-    (row,) = json.loads(run("T23", "--json", "--results", str(tmp_path)).stdout)
-    assert row["verdict"] == "holds"
+def test_the_verdict_on_trained_networks_is_the_same_in_every_folder(run, tmp_path, monkeypatch):
+    here = json.loads(run("T24", "--json").stdout)
+    (tmp_path / "results" / "X9").mkdir(parents=True)
+    (tmp_path / "results" / "X9" / "laptop.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(run("T24", "--json").stdout) == here
+
+
+def test_a_claim_that_networks_decide_is_explained_with_its_rule(run):
+    assert "First rule, which decides" in " ".join(run("T24").stdout.split())
 
 
 def test_the_theory_page_is_written_with_the_captions_of_the_pictures(run, register, tmp_path):
     register(find("T20"), find("T1"))
-    (tmp_path / "X2").mkdir()
-    (tmp_path / "X2" / "paper.json").write_text(json.dumps({"captions": {"fig_vecfield": "Arrows everywhere."}}))
     page = tmp_path / "docs" / "theory.md"
-    assert run("--page", str(page), "--results", str(tmp_path)).exit_code == 0
+    assert run("--page", str(page)).exit_code == 0
     text = page.read_text()
     assert "## T20" in text
-    assert "Arrows everywhere." in text
+    assert "*Figure.* Direction in which each uncertainty rises fastest" in text

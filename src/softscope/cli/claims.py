@@ -11,9 +11,15 @@ from ..errors import SoftscopeError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..paper.claims import Claim, Finding
+    from ..paper.claims import Claim, Outcome
 
-_STYLES = {"holds": "green", "open": "dim", "contradicted": "bold red", "approximate": "yellow"}
+_STYLES = {
+    "holds": "green",
+    "undecided": "dim",
+    "does not hold": "magenta",
+    "contradicted": "bold red",
+    "approximate": "yellow",
+}
 
 
 def claims(
@@ -21,7 +27,6 @@ def claims(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a list of {id, statement, verdict, evidence}.")
     ] = False,
-    results: Annotated[Path, typer.Option(help="Results of experiments, for claims on networks.")] = Path("results"),
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the picture of the one claim asked for.")
     ] = None,
@@ -38,44 +43,43 @@ def claims(
     if page is not None and name is not None:
         raise SoftscopeError("--page writes the page of all claims", "Leave out the claim's name")
     asked = REGISTER if name is None else (find(name),)
-    found = _checked(asked, results)
+    outcomes = _checked(asked)
     if page is not None:
         from ..paper.claims.page import theory_page
-        from ..paper.claims.register import captions
 
-        write_bytes(page, theory_page(found, captions(results)).encode())
+        write_bytes(page, theory_page(outcomes).encode())
     if as_json:
-        typer.echo(json.dumps([_row(*pair) for pair in found], indent=1, ensure_ascii=False, allow_nan=False))
+        typer.echo(json.dumps([_row(*pair) for pair in outcomes], indent=1, ensure_ascii=False, allow_nan=False))
     else:
-        _show(found, explain=name is not None, pictures=output)
-    if not all(stands(claim, finding) for claim, finding in found):
+        _show(outcomes, explain=name is not None, pictures=output)
+    if not all(stands(claim, outcome) for claim, outcome in outcomes):
         raise typer.Exit(1)
 
 
-def _checked(asked: "tuple[Claim, ...]", results: Path) -> "list[tuple[Claim, Finding]]":
+def _checked(asked: "tuple[Claim, ...]") -> "list[tuple[Claim, Outcome]]":
     from ..paper.claims import check_all
     from ..progress import bar
 
-    found: list[tuple[Claim, Finding]] = []
+    outcomes: list[tuple[Claim, Outcome]] = []
     with bar() as progress:
 
         def tell(claim: "Claim") -> None:
-            progress(f"checking {claim.id} {claim.title}", len(found), len(asked))
+            progress(f"checking {claim.id} {claim.title}", len(outcomes), len(asked))
 
-        found.extend(check_all(asked, results, tell=tell))
-    return found
+        outcomes.extend(check_all(asked, tell=tell))
+    return outcomes
 
 
-def _row(claim: "Claim", finding: "Finding") -> dict[str, object]:
+def _row(claim: "Claim", outcome: "Outcome") -> dict[str, object]:
     return {
         "id": claim.id,
         "statement": claim.statement,
-        "verdict": finding.verdict,
-        "evidence": finding.evidence(),
+        "verdict": outcome.verdict,
+        "evidence": outcome.evidence(),
     }
 
 
-def _show(found: "list[tuple[Claim, Finding]]", *, explain: bool, pictures: Path | None) -> None:
+def _show(outcomes: "list[tuple[Claim, Outcome]]", *, explain: bool, pictures: Path | None) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -83,51 +87,52 @@ def _show(found: "list[tuple[Claim, Finding]]", *, explain: bool, pictures: Path
 
     out = Console()
     if explain:
-        for claim, finding in found:
-            _explain(out, claim, finding, pictures)
+        for claim, outcome in outcomes:
+            _explain(out, claim, outcome, pictures)
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_lines=True)
     for heading, width in (("", 3), ("verdict", 12), ("claim and evidence", None)):
         table.add_column(heading, width=width)
-    for claim, finding in found:
-        verdict = Text(finding.verdict, style=_STYLES.get(finding.verdict, "cyan"))
+    for claim, outcome in outcomes:
+        verdict = Text(outcome.verdict, style=_STYLES.get(outcome.verdict, "cyan"))
         table.add_row(
-            claim.id, verdict, Text(f"{claim.title}: ", style="bold").append(finding.summary, style="not bold")
+            claim.id, verdict, Text(f"{claim.title}: ", style="bold").append(outcome.summary, style="not bold")
         )
     out.print(table)
     counts: dict[str, int] = {}
-    for _, finding in found:
-        counts[finding.verdict] = counts.get(finding.verdict, 0) + 1
+    for _, outcome in outcomes:
+        counts[outcome.verdict] = counts.get(outcome.verdict, 0) + 1
     out.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), highlight=False)
     out.print("softscope claims T15 explains one, with its numbers and its picture", style="dim", highlight=False)
 
 
-def _explain(out: "Console", claim: "Claim", finding: "Finding", pictures: Path | None) -> None:
+def _explain(out: "Console", claim: "Claim", outcome: "Outcome", pictures: Path | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
     from ..paper.claims import MEANINGS
 
     table = Table(show_header=False, box=None, padding=(0, 2, 1, 0))
-    verdict = Text(finding.verdict, style=_STYLES.get(finding.verdict, "cyan")) + f": {MEANINGS[finding.verdict]}"
+    verdict = Text(outcome.verdict, style=_STYLES.get(outcome.verdict, "cyan")) + f": {MEANINGS[outcome.verdict]}"
     for label, value in (
         ("", Text(f"{claim.id} {claim.title}", style="bold")),
         ("in the paper", Text(claim.label)),
         ("statement", Text(claim.statement)),
         ("conditions", Text(claim.conditions)),
+        *([("rule", Text(claim.rule))] if claim.rule else []),
         ("printed slip", Text(claim.slip or "none")),
         ("verdict", verdict),
-        ("evidence", Text(finding.summary)),
-        ("numbers", Text(_numbers(finding))),
+        ("evidence", Text(outcome.summary)),
+        ("numbers", Text(_numbers(outcome))),
         ("picture", Text(_picture(claim, pictures))),
     ):
         table.add_row(Text(label, style="dim"), value)
     out.print(table)
 
 
-def _numbers(finding: "Finding") -> str:
+def _numbers(outcome: "Outcome") -> str:
     lines = []
-    for name, value in finding.numbers.items():
+    for name, value in outcome.numbers.items():
         shown = "\n  ".join(value) if name in ("tests", "failed") else json.dumps(_rounded(value), ensure_ascii=False)
         lines.append(f"{name.replace('_', ' ')}: {shown}")
     return "\n".join(lines)

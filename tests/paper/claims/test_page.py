@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from softscope.paper.claims import REGISTER
-from softscope.paper.claims.base import Finding
+from softscope.paper.claims import REGISTER, Outcome
 from softscope.paper.claims.page import static_part, theory_page
 
 ROOT = Path(__file__).parents[3]
@@ -11,7 +10,7 @@ PAGE = ROOT / "docs" / "theory.md"
 
 
 def rendered():
-    return theory_page([(claim, Finding("holds", "measured", {})) for claim in REGISTER])
+    return theory_page([(claim, Outcome("holds", "measured", {})) for claim in REGISTER])
 
 
 def test_the_committed_page_says_what_the_register_says():
@@ -33,7 +32,7 @@ def test_a_changed_statement_makes_the_page_stale():
 
 
 def test_a_picture_is_shown_once_with_its_caption_and_referred_to_afterwards():
-    page = theory_page([(claim, Finding("holds", "x", {})) for claim in REGISTER], {"fig_vecfield": "Arrows."})
+    page = theory_page([(claim, Outcome("holds", "x", {})) for claim in REGISTER], {"fig_vecfield": "Arrows."})
     assert page.count("![fig_vecfield]") == 1
     assert "*Figure.* Arrows." in page
     assert page.count("see [T1](#t1)") == 3

@@ -1,17 +1,20 @@
-"""Every claim of the paper with an executable check: `REGISTER`, `find`, `check`, `check_all`."""
+"""Every claim of the paper with an executable check: `REGISTER`, `find`, `check_all`, `stands`."""
 
-from .base import CONTRADICTED, MEANINGS, OPEN, VERDICTS, Claim, Finding
-from .register import REGISTER, check, check_all, find, stands
+from . import gradients, linear, optimum, order, printed, regions, strength, trained, volume
+from .register import CONTRADICTED, MEANINGS, UNDECIDED, VERDICTS, Claim, Outcome, check_all, find, registered, stands
+
+# Importing a module enters its checks; the register is complete when all of them are in.
+_MODULES = (gradients, linear, optimum, order, printed, regions, strength, trained, volume)
+REGISTER = registered()
 
 __all__ = [
     "CONTRADICTED",
     "MEANINGS",
-    "OPEN",
     "REGISTER",
+    "UNDECIDED",
     "VERDICTS",
     "Claim",
-    "Finding",
-    "check",
+    "Outcome",
     "check_all",
     "find",
     "stands",

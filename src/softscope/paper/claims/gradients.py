@@ -1,4 +1,4 @@
-"""T1-T3: the printed gradients of U_max, U_entropy and U_density against derivatives by complex steps."""
+"""T1-T3 and T27: the printed gradients of U_max, U_entropy and U_density against derivatives by complex steps."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Floats
-from ...geometry import KnownMixture
-from ...geometry.fields import density_field, entropy_field, max_field
+from ...estimators.softmax import entropy, log_odds
+from ...geometry import KnownMixture, density_field, entropy_field, max_field
 from ...head import Head
-from .base import CORRECTED, HOLDS, Claim, Finding, decide
+from .register import CORRECTED, HOLDS, Outcome, checks, decide
 
 HeadField = Callable[[Head, Floats], Floats]
 DensityField = Callable[[Floats, Floats, Floats, Floats], Floats]
@@ -20,29 +20,32 @@ EXAMPLE = KnownMixture([0.5, 0.5], [[0.0, 0.0], [3.0, 1.0]], [0.2 * np.eye(2), 3
 EXAMPLE_POINT = np.array([[1.0, 0.5]])
 
 
-def check_max(*, formula: HeadField = max_field, trials: int = 40, seed: int = 1) -> Finding:
+@checks("T1")
+def check_max(*, formula: HeadField = max_field, trials: int = 40, seed: int = 1) -> Outcome:
     """T1: `formula` against the complex-step gradient of -max_i s_i."""
 
     def u_max(logits: NDArray, lead: int) -> NDArray:
-        found: NDArray = -1.0 / np.exp(logits - logits[:, lead : lead + 1]).sum(axis=1)
-        return found
+        u: NDArray = -1.0 / np.exp(logits - logits[:, lead : lead + 1]).sum(axis=1)
+        return u
 
     return _check_head_field(formula, u_max, trials, seed)
 
 
-def check_entropy(*, formula: HeadField = entropy_field, trials: int = 40, seed: int = 2) -> Finding:
+@checks("T2")
+def check_entropy(*, formula: HeadField = entropy_field, trials: int = 40, seed: int = 2) -> Outcome:
     """T2: `formula` against the complex-step gradient of -sum_i s_i log s_i."""
 
     def u_entropy(logits: NDArray, lead: int) -> NDArray:
         shifted = logits - logits[:, lead : lead + 1]
         log_s = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        found: NDArray = -(np.exp(log_s) * log_s).sum(axis=1)
-        return found
+        u: NDArray = -(np.exp(log_s) * log_s).sum(axis=1)
+        return u
 
     return _check_head_field(formula, u_entropy, trials, seed)
 
 
-def check_density(*, formula: DensityField = density_field, trials: int = 200, seed: int = 3) -> Finding:
+@checks("T3")
+def check_density(*, formula: DensityField = density_field, trials: int = 200, seed: int = 3) -> Outcome:
     """T3: `formula` against complex steps, and how far the printed direction is from it."""
     rng = np.random.default_rng(seed)
     worst, cosines = 0.0, []
@@ -50,8 +53,8 @@ def check_density(*, formula: DensityField = density_field, trials: int = 200, s
         mixture = random_mixture(rng, int(rng.integers(2, 6)), int(rng.integers(2, 9)))
         z = mixture.means[:1] + 2.0 * rng.standard_normal((1, mixture.n_features))
         true = _density_gradient(mixture, z[0])
-        found = formula(mixture.weights, mixture.means, mixture.covariances, z)[0]
-        worst = max(worst, _relative(found, true))
+        ours = formula(mixture.weights, mixture.means, mixture.covariances, z)[0]
+        worst = max(worst, _relative(ours, true))
         cosines.append(_cosine(printed_density_field(mixture, z)[0], true))
     at_example = _cosine(printed_density_field(EXAMPLE, EXAMPLE_POINT)[0], _density_gradient(EXAMPLE, EXAMPLE_POINT[0]))
     off = float(np.mean(np.array(cosines) < 0.99))
@@ -81,8 +84,8 @@ def printed_density_field(mixture: KnownMixture, z: Floats) -> Floats:
     scale = np.log(mixture.weights) - 0.5 * mixture.squared_distances(z)
     pull = np.exp(scale - scale.max(axis=1, keepdims=True))
     inverses = np.linalg.inv(mixture.covariances)
-    found: Floats = np.einsum("nc,chg,ncg->nh", pull, inverses, z[:, None, :] - mixture.means)
-    return found
+    field: Floats = np.einsum("nc,chg,ncg->nh", pull, inverses, z[:, None, :] - mixture.means)
+    return field
 
 
 def random_mixture(rng: np.random.Generator, count: int, size: int) -> KnownMixture:
@@ -95,7 +98,7 @@ def random_mixture(rng: np.random.Generator, count: int, size: int) -> KnownMixt
     return KnownMixture(weights / weights.sum(), means, sizes[:, None, None] * shapes)
 
 
-def _check_head_field(formula: HeadField, value: Callable[[NDArray, int], NDArray], trials: int, seed: int) -> Finding:
+def _check_head_field(formula: HeadField, value: Callable[[NDArray, int], NDArray], trials: int, seed: int) -> Outcome:
     rng = np.random.default_rng(seed)
     worst, largest = 0.0, (0, 0)
     for trial in range(trials):
@@ -131,46 +134,48 @@ def _density_gradient(mixture: KnownMixture, row: Floats) -> Floats:
     return np.asarray(-np.log(np.exp(parts - top).sum(axis=1)).imag / _STEP)
 
 
-def _relative(found: Floats, true: Floats) -> float:
-    return float(np.linalg.norm(found - true) / max(float(np.linalg.norm(true)), 1e-12))
+def _relative(ours: Floats, true: Floats) -> float:
+    return float(np.linalg.norm(ours - true) / max(float(np.linalg.norm(true)), 1e-12))
 
 
 def _cosine(a: Floats, b: Floats) -> float:
     return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
-CLAIMS = (
-    Claim(
-        "T1",
-        "Gradient of U_max",
-        "theorem_vector_fields",
-        "U_max changes with z as s_i sum_j s_j (w_j - w_i), where i is the class that leads.",
-        "Any head, bias included; not on a decision boundary, where U_max has a kink.",
-        HOLDS,
-        check_max,
-        picture="fig_vecfield",
-    ),
-    Claim(
-        "T2",
-        "Gradient of U_entropy",
-        "theorem_vector_fields",
-        "U_entropy changes with z as sum_i (log s_i + 1) s_i sum_j s_j (w_j - w_i); the + 1 adds up to nothing.",
-        "Any head, bias included.",
-        HOLDS,
-        check_entropy,
-        picture="fig_vecfield",
-    ),
-    Claim(
-        "T3",
-        "Gradient of U_density",
-        "theorem_vector_fields",
-        "U_density of a Gaussian mixture changes with z as the mean of Sigma_i^-1 (z - mu_i) over components, each "
-        "weighted by its share pi_i N(z; mu_i, Sigma_i) of the density.",
-        "Any Gaussian mixture with invertible covariances.",
+@checks("T27")
+def check_direction(
+    *,
+    max_gradient: HeadField = max_field,
+    entropy_gradient: HeadField = entropy_field,
+    trials: int = 2000,
+    seed: int = 27,
+) -> Outcome:
+    """T27: the sign of the derivative of both uncertainties along -w_1 where class 1 leads, w_1 = -w_2."""
+    rng = np.random.default_rng(seed)
+    slopes, steps = [], []
+    for _ in range(trials):
+        w = rng.standard_normal(int(rng.integers(1, 12)))
+        head = Head(np.stack([w, -w]))
+        z = rng.standard_normal((1, len(w)))
+        z = z * np.sign(z @ w)[:, None]
+        slopes.append([float(gradient(head, z)[0] @ -w) for gradient in (max_gradient, entropy_gradient)])
+        # A short step along -w_1 that stays on class 1's side: the same question without any gradient.
+        ahead = z - 0.4 * float(z[0] @ w) / float(w @ w) * w
+        steps.append([float((score(head.logits(ahead)) - score(head.logits(z)))[0]) for score in (log_odds, entropy)])
+    rising, moved = np.array(slopes), np.array(steps)
+    return decide(
         CORRECTED,
-        check_density,
-        slip="The printed form weights components by exp(-distance / 2) without det(Sigma_i)^(-1/2). That normaliser "
-        "differs between components, so it is no common factor, and the printed direction can even point backwards.",
-        picture="fig_vecfield",
-    ),
-)
+        f"along -w_1 both uncertainties rise in all {trials} random cases (slope and finite step); the printed lemma "
+        "says they fall",
+        {
+            "trials": trials,
+            "seed": seed,
+            "smallest_slope_max": float(rising[:, 0].min()),
+            "smallest_slope_entropy": float(rising[:, 1].min()),
+            "share_falling_as_printed": float((rising < 0).mean()),
+        },
+        {
+            "both gradients point along -w_1": bool((rising > 0).all()),
+            "both uncertainties rise over a finite step": bool((moved > 0).all()),
+        },
+    )

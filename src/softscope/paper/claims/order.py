@@ -10,10 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from ...arrays import Floats
-from ...geometry import uniform_on_sphere
-from ...geometry.structures import simplex
-from .base import APPROXIMATE, CONDITIONS, Claim, Finding, decide
-from .violation import largest_violation
+from ...geometry import simplex, uniform_on_sphere
+from .register import APPROXIMATE, CONDITIONS, Outcome, checks, decide
 
 Statistic = Callable[[Floats], Floats]
 Derivative = Callable[[Floats, float], Floats]
@@ -45,13 +43,14 @@ def slope_in_plane(theta: Floats, c: float) -> Floats:
     return np.asarray(powers[0] / total * c * (moves[0] - mean) / -np.sin(theta))
 
 
+@checks("T15")
 def check_small(
     *,
     statistic: Statistic = largest_cosine,
     derivative: Derivative = slope_in_plane,
     pairs: int = 200_000,
     seed: int = 15,
-) -> Finding:
+) -> Outcome:
     """T15: discordant pairs for K = 2, for K = 3 in the plane and off it; the two rotations of the proof; the worst."""
     rng = np.random.default_rng(seed)
     norms = (1.0, 5.0, 20.0)
@@ -86,7 +85,8 @@ def check_small(
     )
 
 
-def check_large(*, statistic: Statistic = largest_cosine, pairs: int = 50_000, seed: int = 16) -> Finding:
+@checks("T16")
+def check_large(*, statistic: Statistic = largest_cosine, pairs: int = 50_000, seed: int = 16) -> Outcome:
     """T16: discordant pairs for K = 10 and 100, the rotation from one weight towards another, the worst violation."""
     rng = np.random.default_rng(seed)
     sizes = [key for key in REGISTERED if key[0] > 3]
@@ -162,8 +162,8 @@ def _slope_errors(derivative: Derivative) -> tuple[float, float]:
     for c in (0.5, 1.0, 2.0, 5.0, 10.0):
         step = 1e-6
         up, down = (_planar_confidence(np.arccos(np.cos(theta) + sign * step), c) for sign in (1.0, -1.0))
-        found = derivative(theta, c)
-        error, least = max(error, float(np.abs(found - (up - down) / (2 * step)).max())), min(least, float(found.min()))
+        slope = derivative(theta, c)
+        error, least = max(error, float(np.abs(slope - (up - down) / (2 * step)).max())), min(least, float(slope.min()))
     return error, least
 
 
@@ -182,32 +182,61 @@ def _percent(shares: dict[tuple[int, int, float], float], classes: int, features
     return ", ".join(f"{share:.1%}" for (k, h, _), share in shares.items() if (k, h) == (classes, features))
 
 
-CLAIMS = (
-    Claim(
-        "T15",
-        "Familiarity orders U_max, two and three classes",
-        "theorem_optimal_costheta_k2",
-        "On the optimal structure with two or three classes, a lower max cos(w_i, z) means a higher U_max at fixed "
-        "norm.",
-        "K = 2; or K = 3 with z in the plane of the weights. Off that plane (H >= 3) it holds along each of the two "
-        "rotations of the proof, not between two arbitrary points.",
-        CONDITIONS,
-        check_small,
-        slip="The theorem claims all of K = 3. Its proof follows two rotations, but two points may differ by both "
-        "at once, in opposite senses. The sign of the printed derivative is reversed as well.",
-        picture="evidence_T15",
-    ),
-    Claim(
-        "T16",
-        "Familiarity orders U_max, many classes",
-        "theorem_optimal_costheta",
-        "On the optimal structure with many classes, a lower max cos(w_i, z) means a higher U_max at fixed norm, for "
-        "most pairs of points: the exceptions grow with the norm and shrink with the number of classes.",
-        "Large K, small norm(w) norm(z). Exact only along rotations from one weight straight to another, or off the "
-        "span.",
-        APPROXIMATE,
-        check_large,
-        slip="The proof argues from one picture of convexity; the inequality it needs fails for a share of pairs.",
-        picture="evidence_T16",
-    ),
-)
+def largest_violation(classes: int, c: float) -> float:
+    """max of s_max(z') - s_max(z) over points of norm c with max cos(z') <= max cos(z), optimal structure, H >= K.
+
+    Variables are the projections y, y' of both points on the span of the weights (norm at most 1), both led by class 1.
+    SLSQP from each natural start: y where the first p + 1 classes tie, y' along w_1, where all others tie.
+    """
+    from scipy.optimize import minimize
+
+    weight = simplex(classes)
+    limits, feasible = _limits(weight)
+    loss = _loss(weight, c)
+    best = 0.0
+    for tied in range(2, classes):
+        low = weight[:tied].sum(axis=0)
+        low = low / np.linalg.norm(low)
+        start = np.concatenate([0.999 * low, 0.998 * (low @ weight[0]) * weight[0]])
+        solution = minimize(loss, start, jac=True, constraints=limits, method="SLSQP", options={"maxiter": 200})
+        for x in (start, solution.x):
+            if feasible(x):
+                best = max(best, -loss(x)[0])
+    return best
+
+
+def _loss(weight: Floats, c: float) -> Callable[[Floats], tuple[float, Floats]]:
+    """s_1(y) - s_1(y') with its slopes."""
+
+    def loss(x: Floats) -> tuple[float, Floats]:
+        logits = c * x.reshape(2, -1) @ weight.T
+        s = np.exp(logits - np.logaddexp.reduce(logits, axis=1)[:, None])
+        slopes = c * s[:, :1] * (weight[0] - s @ weight)
+        return float(s[0, 0] - s[1, 0]), np.concatenate([slopes[0], -slopes[1]])
+
+    return loss
+
+
+def _limits(weight: Floats) -> tuple[list[dict[str, object]], Callable[[Floats], bool]]:
+    """Class 1 leads at y and y', cos_1(y) >= cos_1(y'), norms at most 1: for SLSQP, and as a test."""
+    size = weight.shape[1]
+    leads = weight[0] - weight[1:]
+    linear = np.zeros((2 * size + 1, 2 * size))
+    linear[:size, :size] = linear[size : 2 * size, size:] = leads
+    linear[-1, :size], linear[-1, size:] = weight[0], -weight[0]
+
+    def room(x: Floats) -> Floats:
+        return np.asarray(1.0 - (x.reshape(2, size) ** 2).sum(axis=1))
+
+    def room_slopes(x: Floats) -> Floats:
+        slopes = np.zeros((2, 2 * size))
+        slopes[0, :size], slopes[1, size:] = -2.0 * x[:size], -2.0 * x[size:]
+        return slopes
+
+    def feasible(x: Floats) -> bool:
+        return bool((linear @ x).min() > -1e-9 and room(x).min() > -1e-9)
+
+    return [
+        {"type": "ineq", "fun": lambda x: linear @ x, "jac": lambda x: linear},
+        {"type": "ineq", "fun": room, "jac": room_slopes},
+    ], feasible

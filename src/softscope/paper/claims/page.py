@@ -6,57 +6,62 @@ measured by the command named on it.
 
 from collections.abc import Mapping, Sequence
 
-from .base import MEANINGS, Claim, Finding
+from .evidence import captions, sources
+from .register import MEANINGS, Claim, Outcome
 
 COMMAND = "softscope claims --page docs/theory.md"
 _EVIDENCE = "- **Evidence:** "
 _VERDICT = "- **Verdict:** "
 _CAPTION = "*Figure.* "
+_SOURCES = "Rows of trained networks come from these commands, and travel in the package: "
 _PICTURES = "../results/X2/paper"
 # An experiment's first picture is named by its scale alone.
 _FIRST_PICTURE = "fig_valid_ood_region"
 
 
-def theory_page(found: Sequence[tuple[Claim, Finding]], captions: Mapping[str, str] | None = None) -> str:
-    """The whole page as Markdown; `captions` of the pictures by their names."""
-    parts, shown = [_head(), _table(found)], dict[str, str]()
-    for claim, finding in found:
-        parts.append(_section(claim, finding))
+def theory_page(outcomes: Sequence[tuple[Claim, Outcome]], said: Mapping[str, str] | None = None) -> str:
+    """The whole page as Markdown; `said`: captions of the pictures by their names, those of X2 unless given."""
+    said = captions() if said is None else said
+    parts, shown = [_head(), _table(outcomes)], dict[str, str]()
+    for claim, outcome in outcomes:
+        parts.append(_section(claim, outcome))
         if claim.picture in shown:
             parts.append(f"Picture: see [{shown[claim.picture]}](#{shown[claim.picture].lower()}).")
         elif claim.picture:
             shown[claim.picture] = claim.id
-            parts.append(_picture(claim.picture, (captions or {}).get(claim.picture, "")))
+            parts.append(_picture(claim.picture, said.get(claim.picture, "")))
     return "\n\n".join(parts) + "\n"
 
 
 def static_part(page: str) -> list[str]:
     """The lines of a page that do not depend on what the checks measured."""
-    measured = (_EVIDENCE, _VERDICT, _CAPTION, "| [")
+    measured = (_EVIDENCE, _VERDICT, _CAPTION, "| [", _SOURCES)
     return [line for line in page.splitlines() if not line.startswith(measured)]
 
 
 def _head() -> str:
+    from_where = "; ".join(f"{name}: `{of['command']}`" for name, of in sorted(sources().items()))
     meanings = "\n".join(f"- **{verdict}**: {meaning}." for verdict, meaning in MEANINGS.items())
     return (
         "# The theory, checked\n\n"
         'Every claim of "Understanding Softmax Confidence and Uncertainty" (Pearce, Brintrup, Zhu 2021) about the '
         "geometry of softmax, in our own words, with the conditions it needs and what a computation found. Ids T1 to "
-        "T27 follow the paper; S1 and S2 go past it. "
+        "T27 and T30 to T34 follow the paper; T28, T29, S1 and S2 go past it. "
         f"This page is written by `{COMMAND}`, which runs every check; `softscope claims T15` explains one. "
         "Pictures come from `softscope reproduce X2`.\n\n"
         "Notation: z are final-layer features, w_i the weights of class i, s the softmax of the logits, larger "
         "uncertainty U means more uncertain.\n\n"
-        f"{meanings}"
+        f"{meanings}\n\n"
+        f"{_SOURCES}{from_where}."
     )
 
 
-def _table(found: Sequence[tuple[Claim, Finding]]) -> str:
-    rows = [f"| [{claim.id}](#{claim.id.lower()}) | {claim.title} | {finding.verdict} |" for claim, finding in found]
+def _table(outcomes: Sequence[tuple[Claim, Outcome]]) -> str:
+    rows = [f"| [{claim.id}](#{claim.id.lower()}) | {claim.title} | {outcome.verdict} |" for claim, outcome in outcomes]
     return "\n".join(["| id | claim | verdict |", "|---|---|---|", *rows])
 
 
-def _section(claim: Claim, finding: Finding) -> str:
+def _section(claim: Claim, outcome: Outcome) -> str:
     lines = [
         f"## {claim.id}",
         "",
@@ -64,9 +69,11 @@ def _section(claim: Claim, finding: Finding) -> str:
         "",
         f"- **Conditions:** {claim.conditions}",
     ]
+    if claim.rule:
+        lines.append(f"- **Rule:** {claim.rule}")
     if claim.slip:
         lines.append(f"- **Printed slip:** {claim.slip}")
-    lines += [f"{_VERDICT}{finding.verdict}", f"{_EVIDENCE}{finding.summary}."]
+    lines += [f"{_VERDICT}{outcome.verdict}", f"{_EVIDENCE}{outcome.summary}."]
     return "\n".join(lines)
 
 

@@ -1,4 +1,8 @@
-"""T14, T18 and T22: what the norm of z does to confidence, and what max cos does away from the optimal structure."""
+"""T14, T18, T22, S1 and S2: what the strength of z and its familiarity do to confidence.
+
+S1 and S2 go past the paper. Both rest on one identity: on the optimal structure the gaps g_j = cos_1 - cos_j, j >= 2,
+add up to K cos_1, because the cosines add up to 0.
+"""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -8,15 +12,20 @@ from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...estimators.softmax import entropy, log_odds
-from ...geometry import uniform_on_sphere
-from ...geometry.structures import sandwich
+from ...geometry import sandwich, uniform_on_sphere
 from ...head import Head
-from .base import CONDITIONS, CORRECTED, Claim, Finding, decide
+from .evidence import Rows, rows_of
+from .order import discordance, draw_cosines, largest_cosine, log_odds_of
+from .register import CONDITIONS, CORRECTED, HOLDS, Outcome, checks, decide
 
 Score = Callable[[NDArray], Floats]
 Activation = Callable[[Floats], Floats]
 # A bias that makes class 2 lead near the origin: doubling z brings it to the boundary, and confidence falls.
 BIASED = Head(np.array([[1.0], [-1.0]]), np.array([-2.0, 2.0]))
+Order = Callable[[Floats, Floats], NDArray[np.bool_]]
+Exponent = Callable[[Floats, int], Floats]
+_SIZES = ((3, 3), (3, 16), (5, 5), (10, 64), (100, 512))
+_NORMS = (0.1, 1.0, 5.0, 20.0, 100.0)
 
 
 def relu(x: Floats) -> Floats:
@@ -24,7 +33,8 @@ def relu(x: Floats) -> Floats:
     return np.maximum(x, 0.0)
 
 
-def check_norm(*, score: Score = log_odds, trials: int = 300, seed: int = 14) -> Finding:
+@checks("T14")
+def check_norm(*, score: Score = log_odds, trials: int = 300, seed: int = 14) -> Outcome:
     """T14: U_max along rays from the origin without bias; the same with bias; warmed logits."""
     rng = np.random.default_rng(seed)
     rising, biased, warmed, points = 0, 0, 0, 0
@@ -64,7 +74,8 @@ def check_norm(*, score: Score = log_odds, trials: int = 300, seed: int = 14) ->
     )
 
 
-def check_not_always(*, score: Score = log_odds, seed: int = 18, pairs: int = 100_000) -> Finding:
+@checks("T18")
+def check_not_always(*, score: Score = log_odds, seed: int = 18, pairs: int = 100_000) -> Outcome:
     """T18: the printed pair of points with its numbers, the same pair at exactly unit norm, and how common it is."""
     head = sandwich(3, 2)
     first, second = np.array([[1.0, 0.0]]), np.array([[0.9, -0.44]])
@@ -96,31 +107,38 @@ def check_not_always(*, score: Score = log_odds, seed: int = 18, pairs: int = 10
     )
 
 
-def check_homogeneous(*, activation: Activation = relu, trials: int = 100, seed: int = 22) -> Finding:
-    """T22: psi(a x) against a psi(x) in random networks, without biases and with them."""
+@checks("T22")
+def check_homogeneous(
+    *, activation: Activation = relu, rows: Rows | None = None, trials: int = 100, seed: int = 22
+) -> Outcome:
+    """T22: psi(a x) against a psi(x) in random networks, without biases and with them, and in trained LeNets."""
     rng = np.random.default_rng(seed)
     worst, losing, departures, falls, points = 0.0, 0, [], 0, 0
     factors = np.array([2.0, 10.0, 100.0, 1000.0])
     for _ in range(trials):
         layers, head = _random_network(rng)
         x = rng.standard_normal((50, layers[0][0].shape[1]))
-        plain = [(weight, 0.0 * bias) for weight, bias in layers]
-        z, limit = features(layers, x, activation), features(plain, x, activation)
+        unbiased = [(weight, 0.0 * bias) for weight, bias in layers]
+        z, limit = features(layers, x, activation), features(unbiased, x, activation)
         scale = np.linalg.norm(limit) + 1e-300
         for a in factors:
-            worst = max(worst, float(np.linalg.norm(features(plain, a * x, activation) - a * limit) / (a * scale)))
+            worst = max(worst, float(np.linalg.norm(features(unbiased, a * x, activation) - a * limit) / (a * scale)))
         magnified = features(layers, 10.0 * x, activation)
         losing += int((log_odds(head.logits(10.0 * limit)) > log_odds(head.logits(limit)) + 1e-9).sum())
         falls += int((log_odds(head.logits(magnified)) > log_odds(head.logits(z)) + 1e-9).sum())
         departures.append([np.linalg.norm(features(layers, a * x, activation) / a - limit) / scale for a in factors])
         points += len(x)
     mean = np.median(departures, axis=0)
+    lenets = rows_of("T22") if rows is None else rows
+    away, gaining = (np.array([row[name] for row in lenets]) for name in ("departure_10", "gaining"))
     rate = float(np.polyfit(np.log(factors[1:]), np.log(mean[1:]), 1)[0])
     return decide(
         CONDITIONS,
         f"without biases psi(a x) = a psi(x) to {worst:.0e} and none of {points:,} inputs loses confidence when "
         f"magnified 10 times; with biases psi(a x) / a is {mean[0]:.0%} away at a = 2, {mean[2]:.1%} at 100 (falling "
-        f"as a^{rate:.2f}), and {falls / points:.1%} of inputs lose confidence",
+        f"as a^{rate:.2f}), and {falls / points:.1%} of inputs lose confidence; "
+        f"{len(lenets)} trained LeNets are {away.min():.1%} to {away.max():.1%} away at a = 10, where "
+        f"{gaining.min():.0f} % or more of their inputs gain confidence",
         {
             "networks": trials,
             "seed": seed,
@@ -130,12 +148,14 @@ def check_homogeneous(*, activation: Activation = relu, trials: int = 100, seed:
             "median_departure_with_bias": dict(zip(factors.tolist(), mean.tolist())),
             "rate": rate,
             "losing_share_with_bias": falls / points,
+            "lenets": len(lenets),
         },
         {
             "without biases it is exact": worst < 1e-12,
             "without biases magnified inputs gain confidence": losing == 0,
             "with biases the departure falls as 1/a": abs(rate + 1.0) < 0.1,
             "with biases some inputs lose confidence": 0.0 < falls / points < 0.5,
+            "in trained LeNets magnified inputs gain confidence": bool((gaining > 90.0).all()),
         },
     )
 
@@ -162,39 +182,114 @@ def _confidence(u: float) -> float:
     return float(1.0 / (1.0 + np.exp(u)))
 
 
-CLAIMS = (
-    Claim(
-        "T14",
-        "Strength lowers U_max",
-        "prop_optimal_zmag",
-        "For any weights, U_max falls as norm(z) grows along a fixed direction.",
-        "No bias. With a bias it need not, as the example in the evidence shows.",
-        CONDITIONS,
-        check_norm,
-        slip="The proof prints U_max as the max of -s (it is minus the max). The main text says that warmed logits "
-        "(T > 1) give lower U_max and U_entropy; they raise both.",
-    ),
-    Claim(
-        "T18",
-        "Familiarity need not order U_max",
-        "prop_optimal_notalways",
-        "Away from the optimal structure a lower max cos can come with a lower U_max: on the sandwich structure the "
-        "point (0.9, -0.44) is less familiar than (1, 0), and more confident.",
-        "One counterexample suffices; the sandwich of three classes in the plane.",
-        CORRECTED,
-        check_not_always,
-        slip="z_2 = (0.9, -0.44) has norm 1.002, not 1, and its max cos is 0.898, not 0.8. The conclusion stands, also "
-        "at exactly equal norms.",
-    ),
-    Claim(
-        "T22",
-        "Magnified inputs gain confidence",
-        "sec_feats_intuition",
-        "A ReLU network maps a magnified input to a magnified feature, psi(a x) = a psi(x), a > 0, so its confidence "
-        "grows with a.",
-        "Exact without biases. With biases psi(a x) / a only tends to the features of the network without them, as "
-        "1/a, and single inputs can lose confidence.",
-        CONDITIONS,
-        check_homogeneous,
-    ),
-)
+def less_apart(gaps: Floats, others: Floats) -> NDArray[np.bool_]:
+    """For each row: do the k smallest gaps add up to at most those of the other point, for every k?
+
+    This is weak supermajorisation; it makes sum_j exp(-c g_j) at least as large for every c > 0.
+    """
+    return np.asarray((np.cumsum(gaps, axis=1) <= np.cumsum(others, axis=1)).all(axis=1))
+
+
+def equal_gaps_exponent(familiarity: Floats, classes: int) -> Floats:
+    """S2: K cos_1 / (K-1), the gap to every other class if all were equally far."""
+    return classes / (classes - 1.0) * familiarity
+
+
+def mental_exponent(familiarity: Floats, classes: int) -> Floats:
+    """E5: 1 / (K-1) + cos_1, the gap if every other cosine were -1/(K-1)."""
+    return 1.0 / (classes - 1.0) + familiarity
+
+
+def top_gap(cosines: Floats) -> Floats:
+    """cos_1 - cos_2, cosines sorted."""
+    ordered = np.partition(cosines, -2, axis=1)
+    return np.asarray(ordered[:, -1] - ordered[:, -2])
+
+
+@checks("S1")
+def check_order(*, precedes: Order = less_apart, pairs: int = 20_000, seed: int = 28) -> Outcome:
+    """S1: pairs that the order decides are never decided wrongly; max cos and the top gap are its two limits."""
+    rng = np.random.default_rng(seed)
+    wrong, decided, identity = 0, {}, 0.0
+    for classes, features in _SIZES:
+        cosines = draw_cosines(classes, features, 2 * pairs, rng)
+        gaps = sorted_gaps(cosines)
+        identity = max(identity, float(np.abs(gaps.sum(axis=1) - classes * cosines.max(axis=1)).max()))
+        below, above = precedes(gaps[:pairs], gaps[pairs:]), precedes(gaps[pairs:], gaps[:pairs])
+        decided[f"K={classes}, H={features}"] = float((below | above).mean())
+        for c in _NORMS:
+            rise = (u := log_odds_of(cosines, c))[:pairs] - u[pairs:]
+            slack = 1e-11 * np.maximum(1.0, np.abs(u[:pairs]))
+            wrong += int((below & (rise < -slack)).sum() + (above & (rise > slack)).sum())
+    by_cosine = [discordance(10, 64, c, pairs, rng, largest_cosine) for c in (0.01, 0.1, 1.0)]
+    by_gap = [discordance(10, 64, c, pairs, rng, top_gap) for c in (10.0, 100.0, 1000.0)]
+    least, most = min(decided.values()), max(decided.values())
+    return decide(
+        HOLDS,
+        f"none of the decided pairs is decided wrongly at any norm from 0.1 to 100 ({pairs:,} pairs for each of "
+        f"{len(_SIZES)} sizes, {least:.0%} to {most:.0%} of them decided); max cos alone orders U_max as the norm goes "
+        f"to 0 ({by_cosine[0]:.2%} discordant at 0.01), the gap of the top two as it grows ({by_gap[-1]:.2%} at 1000)",
+        {
+            "pairs": pairs,
+            "seed": seed,
+            "norms": list(_NORMS),
+            "wrongly_decided": wrong,
+            "decided_share": decided,
+            "sum_of_gaps_error": identity,
+            "discordant_by_max_cos_small_norms": by_cosine,
+            "discordant_by_gap_large_norms": by_gap,
+        },
+        {
+            "the gaps add up to K max cos": identity < 1e-10,
+            "no decided pair is decided wrongly": wrong == 0,
+            "the order decides most pairs": least > 0.5,
+            "max cos is the limit of small norms": by_cosine[0] < 0.001 and by_cosine[0] < by_cosine[-1],
+            "the top gap is the limit of large norms": by_gap[-1] < 0.005 and by_gap[-1] < by_gap[0],
+        },
+    )
+
+
+@checks("S2")
+def check_bound(*, exponent: Exponent = equal_gaps_exponent, points: int = 100_000, seed: int = 29) -> Outcome:
+    """S2: U_max never falls below the bound, the bound is reached, and the mental model lies below the bound."""
+    rng = np.random.default_rng(seed)
+    excess, reached, below, slack = np.inf, 0.0, np.inf, []
+    for classes, features in ((2, 2), *_SIZES):
+        count = points if classes < 100 else points // 10
+        cosines = draw_cosines(classes, features, count, rng)
+        lead = cosines.max(axis=1)
+        on_axis = np.linspace(0.05, 1.0, 50)[:, None] * np.where(np.arange(classes) == 0, 1.0, -1.0 / (classes - 1))
+        for c in (0.5, 5.0, 20.0):
+            bound = np.log(classes - 1.0) - c * exponent(lead, classes)
+            u_max = log_odds_of(cosines, c)
+            excess = min(excess, float((u_max - bound).min()))
+            edge = np.log(classes - 1.0) - c * exponent(on_axis[:, 0], classes)
+            reached = max(reached, float(np.abs(log_odds_of(on_axis, c) - edge).max()))
+            mental = np.log(classes - 1.0) - c * mental_exponent(lead, classes)
+            below = min(below, float((bound - mental).min()))
+        slack.append(float(np.median(u_max - bound)))
+    return decide(
+        HOLDS,
+        f"no point of {points:,} for each of {len(_SIZES) + 1} sizes and 3 norms is below the bound (smallest excess "
+        f"{excess:.0e}); it is reached along each weight, lifted off the span or not, to {reached:.0e}; the mental "
+        "model E5 is at or below the bound everywhere, so it never understates confidence",
+        {
+            "points": points,
+            "seed": seed,
+            "smallest_excess": excess,
+            "bound_reached_to": reached,
+            "smallest_bound_minus_mental": below,
+            "median_excess_at_norm_20": slack,
+        },
+        {
+            "U_max is never below the bound": excess > -1e-9,
+            "the bound is reached": reached < 1e-9,
+            "the mental model is below the bound": below > -1e-9,
+        },
+    )
+
+
+def sorted_gaps(cosines: Floats) -> Floats:
+    """cos_1 - cos_j for all j but the leading class, ascending, [N, K-1]."""
+    ordered = np.sort(cosines, axis=1)[:, ::-1]
+    return ordered[:, :1] - ordered[:, 1:]

@@ -1,28 +1,36 @@
-"""T17: is the linear region of the optimal structure the largest?
+"""T17 and T21: is the linear region of the optimal structure the largest, and which inputs does only density flag?
 
-Without bias the gap of the two largest logits grows in proportion to norm(z), so along a direction u the region ends at
-radius logit(t) / gap(u). Its share of a ball of radius R is the mean over u of min(1, logit(t) / (R gap(u)))^H, which
-leaves only directions to draw; all structures are measured on the same ones.
+T17: without bias the gap of the two largest logits grows in proportion to norm(z), so along a direction u the region
+ends at radius logit(t) / gap(u). Its share of a ball of radius R is the mean over u of min(1, logit(t) / (R gap(u)))^H,
+which leaves only directions to draw; all structures are measured on the same ones.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...arrays import Floats
-from ...geometry import uniform_on_sphere
-from ...geometry.structures import simplex
-from .base import CONDITIONS, Claim, Finding, decide
+from ...estimators.softmax import log_entropy
+from ...geometry import KnownMixture, simplex, uniform_in_ball, uniform_on_sphere, valid_threshold
+from ...head import Head
+from .evidence import Rows, rows_of
+from .register import CONDITIONS, Outcome, checks, decide
+from .trained import by_network
 
 Builder = Callable[[int, int], Floats]
 RADII = (1.0, 2.0, 5.0)
 _SIZES = ((2, 2), (3, 2), (3, 3), (4, 3), (4, 8), (5, 8), (10, 16))
 _DIRECTIONS = 1024
+EPSILON = 0.05
+Density = Callable[[KnownMixture, NDArray], Floats]
+Threshold = Callable[[Floats, float], float]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SizeComparison:
     """Shares [S, R] of random structures and of the optimal one, [R], at the radii; the best paired z-score over it."""
 
     classes: int
@@ -40,13 +48,16 @@ def optimal_weights(classes: int, features: int) -> Floats:
     return weight
 
 
-def check_volume(*, optimal: Builder = optimal_weights, structures: int = 1000, seed: int = 17) -> Finding:
+@checks("T17")
+def check_volume(*, optimal: Builder = optimal_weights, structures: int = 1000, seed: int = 17) -> Outcome:
     """T17: the optimal structure against random ones, against all angles for K = 3 in the plane, a rival for K = 4."""
     rng = np.random.default_rng(seed)
-    found = [compare(k, h, c, structures, rng, optimal) for k, h in _SIZES for c in (1.0, 3.0, 10.0)]
-    drawn = structures * len(found)
-    best_z = max(one.best_z for one in found)
-    ratio = float(np.median([one.random.mean() / max(one.optimal.mean(), 1e-9) for one in found if one.optimal.any()]))
+    compared = [compare(k, h, c, structures, rng, optimal) for k, h in _SIZES for c in (1.0, 3.0, 10.0)]
+    drawn = structures * len(compared)
+    best_z = max(one.best_z for one in compared)
+    ratio = float(
+        np.median([one.random.mean() / max(one.optimal.mean(), 1e-9) for one in compared if one.optimal.any()])
+    )
     planar = max(planar_excess(c, radius, optimal) for c in (1.0, 2.0, 3.0, 10.0) for radius in RADII)
     rival = {c: [rival_gain(c, radius, optimal) for radius in RADII] for c in (2.0, 3.0, 20.0)}
     lead, error = rival[2.0][0]
@@ -77,7 +88,7 @@ def check_volume(*, optimal: Builder = optimal_weights, structures: int = 1000, 
 
 def compare(
     classes: int, features: int, strength: float, structures: int, rng: np.random.Generator, optimal: Builder
-) -> Comparison:
+) -> SizeComparison:
     """Random structures (directions uniform, equal norms) against the optimal one, on the same directions.
 
     A structure counts as better only with a paired z-score: mean over standard error of the difference in share.
@@ -93,7 +104,7 @@ def compare(
         error = ahead.std(axis=1) / np.sqrt(_DIRECTIONS) + 1e-9
         z_score = max(z_score, float((ahead.mean(axis=1) / error).max()))
         means.append(shares.mean(axis=1))
-    return Comparison(classes, features, strength, np.concatenate(means), best.mean(axis=0), z_score)
+    return SizeComparison(classes, features, strength, np.concatenate(means), best.mean(axis=0), z_score)
 
 
 def radial_shares(weights: Floats, directions: Floats, radii: tuple[float, ...] = RADII) -> Floats:
@@ -157,20 +168,164 @@ def even_directions(count: int) -> Floats:
     return np.column_stack([ring * np.cos(turn), ring * np.sin(turn), height])
 
 
-CLAIMS = (
-    Claim(
-        "T17",
-        "The optimal structure has the largest region",
-        "corollary_optimal_maximises",
-        "Among structures of equal weight norms, with class means of norm c_2 along the weights and t the lowest "
-        "confidence of a class mean, the optimal one has the largest linear region.",
-        "Holds against random structures for every K, H, strength norm(w) c_2 and radius tried, and among all "
-        "structures for K = 3 in the plane. Not in general: for K = 4 and a strength of about 2 to 4, two opposite "
-        "pairs at right angles do better.",
+def u_density(mixture: KnownMixture, z: NDArray) -> Floats:
+    """-log q(z)."""
+    return -mixture.log_density(z)
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Shares of reference points flagged by both, softmax only, density only and neither; accuracy of the head.
+
+    `fresh_softmax` and `fresh_density`: shares of fresh inputs like training that each flags; epsilon, if all is right.
+    """
+
+    accuracy: float
+    both: float
+    softmax_only: float
+    density_only: float
+    neither: float
+    fresh_softmax: float
+    fresh_density: float
+
+    @property
+    def density_given_softmax(self) -> float:
+        """Of what softmax flags, the share that density flags too (1 where softmax flags nothing)."""
+        total = self.both + self.softmax_only
+        return self.both / total if total > 0 else 1.0
+
+    @property
+    def softmax_given_density(self) -> float:
+        """Of what density flags, the share that softmax flags too."""
+        total = self.both + self.density_only
+        return self.both / total if total > 0 else 1.0
+
+
+@checks("T21")
+def check_flags(
+    *,
+    density: Density = u_density,
+    threshold: Threshold = valid_threshold,
+    rows: Rows | None = None,
+    trials: int = 8,
+    seed: int = 21,
+) -> Outcome:
+    """T21: the four shares for random Gaussian classes at several distances and two references; trained networks."""
+    rng = np.random.default_rng(seed)
+    table = []
+    for classes, size in ((2, 2), (3, 2), (3, 8), (10, 16)):
+        for distance in (1.0, 2.0, 4.0, 8.0):
+            for reference in ("ball", "gaussian"):
+                cases = [
+                    four_shares(classes, size, distance, reference, rng, density, threshold) for _ in range(trials)
+                ]
+                table.append((classes, size, distance, reference, cases))
+    wide, near = (_summary(table, reference, 0.999, 1.0) for reference in ("ball", "gaussian"))
+    mixed = _summary(table, "gaussian", 0.0, 0.9)
+    fresh = {
+        name: float(np.mean([getattr(flags, name) for *_, cases in table for flags in cases]))
+        for name in ("fresh_softmax", "fresh_density")
+    }
+    said, networks = trained_flags(rows_of("T21") if rows is None else rows)
+    return decide(
         CONDITIONS,
-        check_volume,
-        slip="The proof assumes T15 and T16 for every K, which fail, and reads the rest off a picture. It holds with "
-        "room to spare against structures met by chance, but it is no theorem.",
-        picture="evidence_T17",
-    ),
-)
+        "classes apart (accuracy 99.9 %), OOD points in a wide ball: density flags "
+        f"{wide['density_given_softmax']:.0%} of what softmax flags, softmax {wide['softmax_given_density']:.0%} of "
+        f"what density flags; OOD points as close as training itself: {near['density_given_softmax']:.0%} and "
+        f"{near['softmax_given_density']:.0%}; close, and classes that overlap (accuracy below 90 %): "
+        f"{mixed['density_given_softmax']:.0%}; {said}",
+        {
+            "mixtures": len(table) * trials,
+            "seed": seed,
+            "epsilon": EPSILON,
+            "apart_wide": wide,
+            "apart_near": near,
+            "overlapping_near": mixed,
+            "fresh_inputs_flagged": fresh,
+            "trained_networks": networks,
+            "shares": [_as_row(*row) for row in table],
+        },
+        {
+            "each score flags 5 % of fresh inputs like training": max(abs(s - 0.05) for s in fresh.values()) < 0.004,
+            "classes apart: what softmax flags, density flags": wide["density_given_softmax"] > 0.95,
+            "not the other way round": wide["density_only"] > 10 * wide["softmax_only"]
+            and near["density_given_softmax"] > near["softmax_given_density"] + 0.05,
+            "overlapping classes are a counterexample": mixed["density_given_softmax"] < 0.5,
+        },
+    )
+
+
+def _summary(table: list[Any], reference: str, low: float, high: float) -> dict[str, float]:
+    """Means over the mixtures of one reference whose head has an accuracy in low..high."""
+    mine = [cases for _, _, _, kind, cases in table if kind == reference]
+    chosen = [flags for cases in mine for flags in cases if low <= flags.accuracy <= high]
+    names = ("density_given_softmax", "softmax_given_density", "softmax_only", "density_only")
+    return {name: float(np.mean([getattr(flags, name) for flags in chosen])) for name in names}
+
+
+def trained_flags(rows: Rows) -> tuple[str, dict[str, Any]]:
+    """T21 on trained networks, each counted once: what softmax alone flags, against what density alone flags.
+
+    Only rows whose thresholds come from inputs that the density was not fitted on: on its own rows a density is lower
+    than on fresh ones, and its threshold would flag too much.
+    """
+    held_out = [row for row in rows if row.get("thresholds") == "held out"]
+    networks = by_network(held_out, "softmax_only", "density_only")
+    if not networks:
+        return "no trained network has thresholds from inputs that its density was not fitted on", {"networks": 0}
+    apart = {name: float((own["density_only"] - own["softmax_only"]).mean()) for name, own in networks.items()}
+    agree = sum(value > 0 for value in apart.values())
+    alone = {name: float(np.mean([row[name] for row in held_out])) for name in ("softmax_only", "density_only")}
+    return (
+        f"on {len(networks)} trained networks density alone flags more than softmax alone for {agree} and less for "
+        f"{len(networks) - agree} ({alone['density_only']:.0%} and {alone['softmax_only']:.0%} of OOD inputs)",
+        {"networks": len(networks), "agree": agree, "rows": len(held_out), **alone},
+    )
+
+
+def four_shares(
+    classes: int,
+    size: int,
+    distance: float,
+    reference: str,
+    rng: np.random.Generator,
+    density: Density = u_density,
+    threshold: Threshold = valid_threshold,
+) -> Flags:
+    """Classes N(mu_i, S), norm(mu_i) = distance; the head is the Bayes classifier, which is linear; 4000 points each.
+
+    Reference points: uniform in a ball of 1.5 times the radius that holds 95 % of training, or one Gaussian with the
+    mean and covariance of all training data.
+    """
+    head, mixture = bayes_case(classes, size, distance, rng)
+    train, labels = mixture.sample(4000, rng)
+    if reference == "ball":
+        radius = 1.5 * float(np.quantile(np.linalg.norm(train, axis=1), 0.95))
+        z = uniform_in_ball(4000, size, rng, radius=radius)
+    else:
+        z = rng.multivariate_normal(train.mean(axis=0), np.cov(train.T), 4000, method="cholesky")
+    fresh, _ = mixture.sample(4000, rng)
+    most = threshold(log_entropy(head.logits(train)), EPSILON), threshold(density(mixture, train), EPSILON)
+    soft, soft_fresh = (log_entropy(head.logits(rows)) > most[0] for rows in (z, fresh))
+    dense, dense_fresh = (density(mixture, rows) > most[1] for rows in (z, fresh))
+    accuracy = float((head.logits(train).argmax(axis=1) == labels).mean())
+    parts = (soft & dense, soft & ~dense, ~soft & dense, ~soft & ~dense, soft_fresh, dense_fresh)
+    return Flags(accuracy, *(float(part.mean()) for part in parts))
+
+
+def bayes_case(classes: int, size: int, distance: float, rng: np.random.Generator) -> tuple[Head, KnownMixture]:
+    """Balanced Gaussian classes of one covariance S; their Bayes classifier w_i = S^-1 mu_i, b_i = -mu_i'w_i / 2."""
+    means = rng.standard_normal((classes, size))
+    means = distance * means / np.linalg.norm(means, axis=1, keepdims=True)
+    half = rng.standard_normal((size, size)) / np.sqrt(size)
+    covariance = half @ half.T + 0.3 * np.eye(size)
+    covariance = covariance * size / np.trace(covariance)
+    weight = np.linalg.solve(covariance, means.T).T
+    head = Head(weight, -0.5 * (weight * means).sum(axis=1))
+    return head, KnownMixture(np.full(classes, 1.0 / classes), means, np.stack([covariance] * classes))
+
+
+def _as_row(classes: int, size: int, distance: float, reference: str, cases: list[Flags]) -> dict[str, object]:
+    names = ("accuracy", "both", "softmax_only", "density_only", "neither")
+    means = {name: round(float(np.mean([getattr(flags, name) for flags in cases])), 4) for name in names}
+    return {"K": classes, "H": size, "distance": distance, "reference": reference, **means}

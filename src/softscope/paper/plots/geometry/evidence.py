@@ -6,9 +6,9 @@ import numpy as np
 
 from ....geometry import density_region, entropy_region
 from ....reporting.style import CLASS_COLOURS, CLASS_MARKERS, FAINT, INK, OOD, PAGE, new_figure
-from ...claims import flags, order, volume
 from ...claims import optimum as t12
-from ...claims.sharper import equal_gaps_exponent, top_gap
+from ...claims import order, volume
+from ...claims.strength import equal_gaps_exponent, top_gap
 from .pieces import boundaries, ellipses, fill, fill_region, square
 from .regions import EPSILON, THREE_CLASSES
 
@@ -181,7 +181,7 @@ def extrapolation() -> "tuple[Figure, str]":
 
 def _shares_by_distance(axes: "Axes") -> None:
     distances, rng = (1.0, 2.0, 4.0, 8.0), np.random.default_rng(4)
-    found = {d: [flags.four_shares(3, 2, d, "ball", rng) for _ in range(12)] for d in distances}
+    found = {d: [volume.four_shares(3, 2, d, "ball", rng) for _ in range(12)] for d in distances}
     base = np.zeros(len(distances))
     looks = (
         ("density_only", CLASS_COLOURS[0], ""),

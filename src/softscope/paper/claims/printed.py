@@ -1,0 +1,131 @@
+"""T20 and T32: the arithmetic of the paper's tables (table_AUROC_bench, table_reported_results), as printed."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from .register import CORRECTED, Outcome, checks, decide
+
+Line = tuple[float, ...]
+Causes = Callable[[float, float, float], tuple[float, float, float]]
+# As printed, in per cent: U_max, U_entropy (B), U_cool (C), U_density (D), then causes 1, 2 and 3.
+STANDARD: dict[str, Line] = {
+    "mnist": (96.3, 96.3, 96.3, 99.5, 0.0, 3.2, 0.5),
+    "f.mnist": (87.4, 88.7, 88.7, 98.5, 0.0, 9.7, 1.5),
+    "svhn": (90.7, 90.9, 90.9, 93.2, 0.0, 2.3, 6.8),
+    "c10": (85.4, 85.7, 85.7, 89.3, 0.0, 3.6, 0.7),
+    "c100": (78.6, 80.6, 80.6, 82.5, 0.0, 2.0, 17.5),
+}
+STANDARD_MEAN: Line = (87.7, 88.4, 88.4, 92.6, 0.0, 4.2, 7.4)
+PRETRAINED: dict[str, Line] = {
+    "satellite": (99.7, 99.9, 99.9, 99.9, 0.0, 0.0, 0.1),
+    "cancer": (98.4, 99.3, 99.8, 100.0, 0.5, 0.2, 0.0),
+    "pets": (100.0, 100.0, 100.0, 100.0, 0.0, 0.0, 0.0),
+    "flowers": (99.9, 99.9, 99.9, 100.0, 0.0, 0.1, 0.0),
+    "beans": (96.8, 98.2, 99.0, 100.0, 0.8, 1.0, 0.0),
+}
+PRETRAINED_MEAN: Line = (99.0, 99.5, 99.7, 100.0, 0.3, 0.2, 0.0)
+# Each printed number is rounded to 0.1, so a difference of two of them is known to 0.1 only.
+_ROUNDING = 0.1 + 1e-9
+
+
+def causes(b: float, c: float, d: float) -> tuple[float, float, float]:
+    """Cause 1 = C - B, cause 2 = D - C, cause 3 = 100 - D."""
+    return c - b, d - c, 100.0 - d
+
+
+@checks("T20")
+def check_table(
+    *,
+    rule: Causes = causes,
+    standard: Mapping[str, Line] = STANDARD,
+    pretrained: Mapping[str, Line] = PRETRAINED,
+) -> Outcome:
+    """T20: recompute every cause and every mean; list what does not follow from the other columns."""
+    slips = [
+        {"row": name, "cause": 1 + k, "printed": row[4 + k], "from_columns": round(value, 1)}
+        for name, row in {**standard, **pretrained}.items()
+        for k, value in enumerate(rule(*row[1:4]))
+        if abs(value - row[4 + k]) > _ROUNDING
+    ]
+    repaired = {name: (*row[:4], *rule(*row[1:4])) for name, row in standard.items()}
+    mean_gap = float(np.abs(np.mean(list(repaired.values()), axis=0) - STANDARD_MEAN).max())
+    as_printed = float(np.mean([row[6] for row in standard.values()]))
+    lower_gap = float(np.abs(np.mean(list(pretrained.values()), axis=0) - PRETRAINED_MEAN).max())
+    means = np.mean([row[4:] for row in repaired.values()], axis=0)
+    dominant = 1 + int(np.argmax(means))
+    return decide(
+        CORRECTED,
+        f"one number of 30 does not follow from its row: c10, cause 3, printed 0.7, is {repaired['c10'][6]:.1f}; with "
+        f"it the printed mean of 7.4 follows (with 0.7 it would be {as_printed:.1f}); the caption names cause 1 as "
+        f"dominant, the columns cause {dominant} ({means[dominant - 1]:.1f} against {means[0]:.1f})",
+        {
+            "slips": slips,
+            "largest_gap_of_means_standard": mean_gap,
+            "largest_gap_of_means_pretrained": lower_gap,
+            "mean_of_cause_3_as_printed": as_printed,
+            "mean_causes": means.round(2).tolist(),
+            "dominant_cause": dominant,
+        },
+        {
+            "exactly one cause is misprinted: c10, cause 3": [(s["row"], s["cause"]) for s in slips] == [("c10", 3)],
+            "with it repaired all means follow": mean_gap < _ROUNDING and lower_gap < _ROUNDING,
+            "as printed they would not": abs(as_printed - STANDARD_MEAN[6]) > 1.0,
+            "cause 3 dominates, not cause 1": dominant == 3,
+        },
+    )
+
+
+@checks("T32")
+def check_gains(*, lines: Sequence[dict[str, Any]] | None = None, low: float = 1.0, high: float = 5.0) -> Outcome:
+    """T32: how much each line of the table gains over softmax by its best method, and which method loses.
+
+    A line holds `scores` by method, softmax among them; lines that report accuracy, or softmax alone, say nothing here.
+    """
+    lines = reported() if lines is None else lines
+    compared = [line for line in lines if len(line["scores"]) > 1 and line.get("metric", "AUROC") == "AUROC"]
+    gains = [max(_over_softmax(line).values()) for line in compared]
+    large = {f"{line['learned']}: {_best(line)}": gain for line, gain in zip(compared, gains) if gain > high + 0.05}
+    losses = {
+        f"{line['learned']}: {name}": gain
+        for line in compared
+        for name, gain in _over_softmax(line).items()
+        if gain < 0
+    }
+    least = min(line["scores"]["Softmax"] for line in lines if line.get("metric", "AUROC") == "AUROC")
+    median = float(np.median(gains))
+    return decide(
+        CORRECTED,
+        f"the best method of a line gains {median:.1f} points over softmax (median of {len(gains)} lines); "
+        f"{len(large)} lines gain more than {high:.0f}, not two: {_listed(large)}; one method loses: "
+        f"{_listed(losses)}; softmax's lowest AUROC is {least:.1f}, where the text says it never drops below 78",
+        {"lines": len(gains), "gains": gains, "above": large, "losses": losses, "lowest_softmax": least},
+        {
+            "the typical gain is 1 to 5 points": low <= median <= high,
+            "three lines gain more, not two": len(large) == 3,
+            "one method is worse than softmax": len(losses) == 1,
+            "softmax is below 78 once": least < 78.0,
+        },
+    )
+
+
+def reported() -> list[dict[str, Any]]:
+    """The lines of table_reported_results."""
+    kept = json.loads((files("softscope.paper") / "experiments" / "reported.json").read_text("utf-8"))
+    return list(kept["lines"])
+
+
+def _over_softmax(line: dict[str, Any]) -> dict[str, float]:
+    return {name: score - line["scores"]["Softmax"] for name, score in line["scores"].items() if name != "Softmax"}
+
+
+def _best(line: dict[str, Any]) -> str:
+    gains = _over_softmax(line)
+    return max(gains, key=lambda name: gains[name])
+
+
+def _listed(gains: dict[str, float]) -> str:
+    return ", ".join(f"{name} {gain:+.1f}" for name, gain in gains.items())
