@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from softscope.errors import SoftscopeError
-from softscope.estimators import ESTIMATORS, Estimator, Info, estimator, estimator_class
+from softscope.estimators import ESTIMATORS, Estimator, Info, estimator, estimator_class, register
 from softscope.features import FeatureSet
 from softscope.head import Head
 
@@ -247,8 +247,9 @@ def test_the_registry_is_light_to_import_and_lists_its_classes():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_an_unknown_attribute_of_the_package_is_an_attribute_error():
-    import softscope.estimators
-
-    with pytest.raises(AttributeError, match="Entropie"):
-        _ = softscope.estimators.Entropie
+def test_a_class_is_registered_once_and_listed_by_its_id():
+    with pytest.raises(ValueError, match="two estimators are called 'cool'"):
+        register(estimator_class("cool"))
+    ids = [cls.info.id for cls in ESTIMATORS.values()]
+    assert ids[:8] == [f"E{number}" for number in range(1, 9)]
+    assert ids == sorted(ids, key=lambda one: ("EBR".index(one[0]), int(one[1:])))

@@ -103,3 +103,7 @@ def test_starting_from_classes_without_labels_is_explained(data):
     head, train, _ = data
     with pytest.raises(SoftscopeError, match="needs labels"):
         Density().fit(head, FeatureSet(train.array()))
+    for least in (Density(init="kmeans"), Density(components=1)):
+        assert least.needs == ("train",)
+        assert np.isfinite(least.fit(head, FeatureSet(train.array())).uncertainty(train)).all()
+    assert Density(init="kmeans", one_per_class=True).needs == Density().needs == ("train", "labels")

@@ -11,11 +11,13 @@ from hypothesis.extra.numpy import arrays
 
 from softscope.errors import SoftscopeError
 from softscope.estimators import Cool, Entropy, estimator, fused, scores
+from softscope.estimators.base import ESTIMATORS
 from softscope.estimators.compiled import TILE, exp, tails
-from softscope.estimators.softmax import RANK, Tail
+from softscope.estimators.softmax import LogitEstimator, Tail
 from softscope.features import FeatureSet
 from softscope.head import Head
 
+RANK = {name: cls.rank for name, cls in ESTIMATORS.items() if issubclass(cls, LogitEstimator)}
 NAMES = tuple(RANK)
 
 

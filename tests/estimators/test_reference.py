@@ -16,7 +16,7 @@ from softscope.errors import SoftscopeError
 from softscope.estimators.reference import GEN, Mahalanobis, RelativeMahalanobis, ViM, log_generalised_entropy
 from softscope.features import FeatureSet
 from softscope.head import Head
-from softscope.mixture.class_moments import ClassMoments
+from softscope.mixture import ClassMoments
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -31,6 +31,32 @@ def test_no_bound_is_below_the_density_it_bounds(scale):
     assert (bounds.upper(z * np.float32(scale)) >= exact - rounding).all()
 
 
+def test_no_bound_is_below_the_density_where_float32_has_few_digits_left():
+    """Narrow components far apart: a whitened coordinate is the small difference of two numbers of about 1e8."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(3000) % 6
+    z = 1e4 * rng.normal(size=(6, 40))[labels] + 1e-4 * rng.normal(size=(3000, 40))
+    components = fit_mixture(FeatureSet(z), labels, ridge=0.0, iterations=0).components
+    bounds = Bounds(components.factors, components.means, components._constants, z[::10])
+    assert bounds.width > 0
+    exact = np.stack([_log_joint(z, z[labels == k], 1 / 6) for k in range(6)], axis=1)
+    upper = bounds.upper(z).astype(np.float64)
+    assert (upper >= exact).all()
+    own = np.take_along_axis(upper, labels[:, None], axis=1)
+    others = np.ma.masked_array(upper, np.eye(6, dtype=bool)[labels])
+    assert (others.max(axis=1)[:, None] < own - KEEP_NATS).mean() > 0.99, "and yet others are ruled out"
+
+
+def _log_joint(z, members, weight):
+    """log(weight N(z; mean, covariance)) of the members' own moments, by numpy alone."""
+    mean, covariance = members.mean(axis=0), np.cov(members, rowvar=False, ddof=0)
+    lower = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(lower, (z - mean).T)
+    return (
+        np.log(weight) - 0.5 * ((white**2).sum(axis=0) + len(mean) * np.log(2 * np.pi)) - np.log(lower.diagonal()).sum()
+    )
+
+
 def test_most_components_are_ruled_out_and_the_density_is_the_same():
     z, labels = separated()
     mixture = fit_mixture(FeatureSet(z), labels, iterations=0)

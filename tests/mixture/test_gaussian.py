@@ -121,14 +121,30 @@ def test_statistics_of_two_halves_merge_into_those_of_the_whole(covariance):
 
     z, labels = clusters()
     whole = gaussian.first_statistics(FeatureSet(z), labels, covariance)
-    first = gaussian._empty_like(whole, whole.components()[0])
-    second = gaussian._empty_like(whole, whole.components()[0])
+    first = whole.empty(whole.components()[0].means)
+    second = whole.empty(whole.components()[0].means)
     member = np.eye(4)[labels]
     first.add(z[:700], member[:700])
     second.add(z[700:], member[700:])
     first.merge(second)
     expected, found = whole.components()[0], first.components()[0]
     np.testing.assert_allclose(found.log_joint(z), expected.log_joint(z), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("covariance", KINDS)
+def test_without_measuring_only_ranks_and_condition_numbers_are_left_out(covariance):
+    from dataclasses import replace
+
+    from softscope.mixture import first_statistics, fit_from
+
+    z, labels = clusters()
+    shared = first_statistics(FeatureSet(z), labels, covariance)
+    whole, brief = (fit_from(FeatureSet(z), shared, iterations=2, measured=measured) for measured in (True, False))
+    assert brief.history == whole.history
+    assert [replace(line, rank=0, condition=0.0) for line in brief.conditioning] == [
+        replace(line, rank=0, condition=0.0) for line in whole.conditioning
+    ]
+    assert None not in [line.rank for line in whole.conditioning]
 
 
 @pytest.mark.parametrize("covariance", KINDS)

@@ -137,7 +137,7 @@ def iterate_theirs(path: str, components: int) -> float:
 
 def _one_iteration_ours(z: NDArray, start: NDArray[np.int64]) -> Any:
     features = FeatureSet(z)
-    first = gaussian.first_statistics(features, start, "full")
+    first: Any = gaussian.first_statistics(features, start, "full")
     first.ridge = _RIDGE
     components, sample = first.components()[0], first.sample
     del first
@@ -145,7 +145,7 @@ def _one_iteration_ours(z: NDArray, start: NDArray[np.int64]) -> Any:
     def iterate() -> float:
         components._bounds = None  # weighing them is part of an iteration
         statistics = FullStatistics(components.means, _RIDGE, sample)
-        value = gaussian._pass(features, components, statistics)
+        value = gaussian._e_step(features, components, statistics)
         statistics.components()
         return value
 

@@ -13,7 +13,7 @@ from ..errors import SoftscopeError
 from ..estimators import Estimator
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture.class_moments import ClassMoments
+from ..mixture import ClassMoments
 from ..provenance import Stopwatch, cores
 from .advice import Facts, advise
 from .distributions import curves, histogram, other_cosines, threshold_table, uncertainties

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture.class_moments import RANK_TOLERANCE, ClassMoments
+from ..mixture import RANK_TOLERANCE, ClassMoments
 from .model import Finding
 from .sets import Observed
 

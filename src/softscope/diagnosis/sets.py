@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..estimators import Estimator
 from ..estimators.base import each_chunk
+from ..estimators.fused import logit_score
 from ..estimators.geometric import mental_log_odds
 from ..estimators.reference import GEN, log_generalised_entropy
-from ..estimators.softmax import PLAIN, RANK, Tail
+from ..estimators.softmax import LogitEstimator, Tail
 from ..features import FeatureSet
 from ..files import sha256
 from ..head import Head
 from ..metrics import proportion
-from ..mixture.class_moments import ClassMoments
+from ..mixture import ClassMoments
 from .model import SetSummary
 
 COSINE_EDGES = np.linspace(-1.0, 1.0, 81)
@@ -80,17 +81,17 @@ class RowScores:
 
     def __init__(self, head: Head, estimators: Mapping[str, Estimator]) -> None:
         self._classes = head.n_classes
-        self._ranked = [name for name in estimators if name in RANK]
+        self._ranked = [name for name, item in estimators.items() if isinstance(item, LogitEstimator)]
         self._geometric = [name for name in estimators if name in ("norm", "familiarity", "mental")]
         self._gen = estimators["gen"].params() if isinstance(estimators.get("gen"), GEN) else None
         self._temperature = float(estimators["cool"].params()["temperature"]) if "cool" in estimators else 1.0
 
     def __call__(self, logits: NDArray, norms: Floats, familiarity: Floats) -> dict[str, Floats]:
         narrow = logits.astype(np.float32, copy=False)
-        out = {name: PLAIN[of](narrow, 1.0).astype(np.float64) for name, of in PRINTED.items()}
+        out = {name: logit_score(of).printed(narrow, 1.0).astype(np.float64) for name, of in PRINTED.items()}
         warm = Tail.of(logits)
         cool = Tail.of(logits, self._temperature) if "cool" in self._ranked else warm
-        out |= {name: RANK[name](warm, cool) for name in dict.fromkeys(("max", *self._ranked))}
+        out |= {name: logit_score(name).rank(warm, cool) for name in dict.fromkeys(("max", *self._ranked))}
         geometric = {
             "norm": lambda: -norms,
             "familiarity": lambda: -familiarity,

@@ -13,7 +13,7 @@ from ..geometry import StructureReport, region_sizes, structure_report
 from ..geometry.sizes import TrainingView, root_of
 from ..head import Head
 from ..metrics import Interval
-from ..mixture.class_moments import RANK_TOLERANCE, ClassMoments
+from ..mixture import RANK_TOLERANCE, ClassMoments
 from .model import Histogram, Structure, StructureFigure
 from .sets import COSINE_EDGES, Observed
 

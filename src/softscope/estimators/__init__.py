@@ -1,62 +1,55 @@
-"""Every uncertainty, by name. Classes are imported when first used, so that this package stays light to import."""
+"""Every uncertainty, by name. A score is named once, in its class: `@register` makes it known everywhere."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from inspect import signature
+from typing import Any
 
 from ..errors import SoftscopeError
-from .base import Estimator, Info
+from .base import ESTIMATORS, Estimator, Info, each_chunk, register
+from .density import Density
+from .fused import scores
+from .geometric import Familiarity, Mental, Norm
+from .kernel import KernelDensity
+from .neighbours import NearestNeighbours
+from .reference import GEN, Mahalanobis, RelativeMahalanobis, ViM
+from .softmax import Cool, Energy, Entropy, Margin, MaxLogit, MaxProbability, entropy, log_entropy, log_odds, margin
 
-if TYPE_CHECKING:
-    from .density import Density as Density
-    from .fused import scores as scores
-    from .geometric import Familiarity as Familiarity
-    from .geometric import Mental as Mental
-    from .geometric import Norm as Norm
-    from .kernel import KernelDensity as KernelDensity
-    from .neighbours import NearestNeighbours as NearestNeighbours
-    from .reference import GEN as GEN
-    from .reference import Mahalanobis as Mahalanobis
-    from .reference import RelativeMahalanobis as RelativeMahalanobis
-    from .reference import ViM as ViM
-    from .softmax import Cool as Cool
-    from .softmax import Energy as Energy
-    from .softmax import Entropy as Entropy
-    from .softmax import Margin as Margin
-    from .softmax import MaxLogit as MaxLogit
-    from .softmax import MaxProbability as MaxProbability
-
-#: name -> (module, class), in the order the docs list them.
-ESTIMATORS: dict[str, tuple[str, str]] = {
-    "max": ("softmax", "MaxProbability"),
-    "entropy": ("softmax", "Entropy"),
-    "cool": ("softmax", "Cool"),
-    "density": ("density", "Density"),
-    "mental": ("geometric", "Mental"),
-    "norm": ("geometric", "Norm"),
-    "familiarity": ("geometric", "Familiarity"),
-    "kde": ("kernel", "KernelDensity"),
-    "margin": ("softmax", "Margin"),
-    "max-logit": ("softmax", "MaxLogit"),
-    "energy": ("softmax", "Energy"),
-    "mahalanobis": ("reference", "Mahalanobis"),
-    "relative-mahalanobis": ("reference", "RelativeMahalanobis"),
-    "knn": ("neighbours", "NearestNeighbours"),
-    "vim": ("reference", "ViM"),
-    "gen": ("reference", "GEN"),
-}
-
-_HOMES = {name: module for module, name in ESTIMATORS.values()} | {"scores": "fused"}
-
-__all__ = ["ESTIMATORS", "Estimator", "Info", "estimator", "estimator_class", *_HOMES]
+__all__ = [
+    "ESTIMATORS",
+    "GEN",
+    "Cool",
+    "Density",
+    "Energy",
+    "Entropy",
+    "Estimator",
+    "Familiarity",
+    "Info",
+    "KernelDensity",
+    "Mahalanobis",
+    "Margin",
+    "MaxLogit",
+    "MaxProbability",
+    "Mental",
+    "NearestNeighbours",
+    "Norm",
+    "RelativeMahalanobis",
+    "ViM",
+    "each_chunk",
+    "entropy",
+    "estimator",
+    "estimator_class",
+    "log_entropy",
+    "log_odds",
+    "margin",
+    "register",
+    "scores",
+]
 
 
 def estimator_class(name: str) -> type[Estimator]:
     """The class registered under `name`."""
     if name not in ESTIMATORS:
         raise SoftscopeError(f"no estimator is called {name!r}", f"Choose one of {', '.join(ESTIMATORS)}")
-    module, cls = ESTIMATORS[name]
-    found: type[Estimator] = getattr(import_module(f".{module}", __name__), cls)
-    return found
+    return ESTIMATORS[name]
 
 
 def estimator(name: str, **params: Any) -> Estimator:
@@ -65,20 +58,5 @@ def estimator(name: str, **params: Any) -> Estimator:
     try:
         return cls(**params)
     except TypeError as error:
-        raise SoftscopeError(f"{name}: {error}", f"Its parameters are {_parameters(cls)}") from error
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
-
-
-def _parameters(cls: type[Estimator]) -> str:
-    from inspect import signature
-
-    return ", ".join(signature(cls).parameters) or "none"
+        known = ", ".join(signature(cls).parameters) or "none"
+        raise SoftscopeError(f"{name}: {error}", f"Its parameters are {known}") from error

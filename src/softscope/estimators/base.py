@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,12 @@ from ..arrays import Floats, check_columns, chunk_rows
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture.class_moments import ClassMoments
+from ..mixture import ClassMoments
 
 
 @dataclass(frozen=True)
 class Info:
-    """What the docs say of an estimator; `needs` is any of 'head', 'train', 'labels'."""
+    """What the docs say of an estimator; `needs`, with its default arguments, is any of 'head', 'train', 'labels'."""
 
     id: str
     name: str
@@ -32,12 +32,34 @@ class Info:
     source: str = "Pearce, Brintrup, Zhu 2021"
 
 
+#: Every score by its name: the paper's (E), baselines (B), references (R), each by number.
+ESTIMATORS: dict[str, type["Estimator"]] = {}
+
+E = TypeVar("E", bound="Estimator")
+
+
+def register(cls: type[E]) -> type[E]:
+    """Class decorator: from now on `estimator(cls.info.name)` makes one, the docs list it and guards can save it."""
+    if cls.info.name in ESTIMATORS:
+        raise ValueError(f"two estimators are called {cls.info.name!r}")
+    known: list[type[Estimator]] = [*ESTIMATORS.values(), cls]
+    listed = sorted(known, key=lambda one: ("EBR".index(one.info.id[0]), int(one.info.id[1:])))
+    ESTIMATORS.clear()
+    ESTIMATORS.update({one.info.name: one for one in listed})
+    return cls
+
+
 class Estimator(ABC):
     """An uncertainty of final-layer features. Constructors take keywords only and store them verbatim."""
 
     info: ClassVar[Info]
     head_: Head
     n_features_: int
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What `fit` takes: `info.needs`, unless the arguments ask for less."""
+        return self.info.needs
 
     def fit(self, head: Head, train: Any = None) -> Self:
         """Take what the estimator needs from the head and the training features; returns itself.
@@ -46,12 +68,12 @@ class Estimator(ABC):
         """
         self.head_ = head
         self.n_features_ = head.n_features
-        if "train" in self.info.needs:
+        if "train" in self.needs:
             if train is None:
                 raise SoftscopeError(f"{self.info.name} needs training features", "Pass fit(head, train)")
             features = FeatureSet.of(train, "train")
             check_columns(features.n_features, f"{features.name}: z", columns=head.n_features)
-            if "labels" in self.info.needs and features.labels is None:
+            if "labels" in self.needs and features.labels is None:
                 raise SoftscopeError(
                     f"{self.info.name} needs labels, {features.name} has none",
                     "Save them with the features, or pass fit(head, (z, labels))",
@@ -72,7 +94,7 @@ class Estimator(ABC):
         return self.clone()
 
     def uncertainty(self, z: Any) -> Floats:
-        """One finite float64 a row, larger = more uncertain, in an order that can't saturate."""
+        """One finite float64 per row, larger = more uncertain, in an order that can't saturate."""
         return self._rows(z, self._uncertainty, np.float64)
 
     def plain(self, z: Any) -> NDArray[np.float32]:
@@ -121,7 +143,7 @@ class Estimator(ABC):
                     raise SoftscopeError(
                         f"{features.name}: row {span.start + row} is too large for {self.info.name} to score, it "
                         f"holds {np.abs(rows[row]).max():.1e}",
-                        "Drop the row, or mend what made it",
+                        "Drop the row, or fix its source",
                     )
         return out
 

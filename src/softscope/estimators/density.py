@@ -9,16 +9,15 @@ from numpy.typing import NDArray
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture.conditioning import Conditioning
-from ..mixture.gaussian import Covariance, GaussianMixture, fit_mixture
-from ..mixture.starts import start
-from .base import Estimator, Info
+from ..mixture import Conditioning, Covariance, GaussianMixture, fit_mixture, start
+from .base import Estimator, Info, register
 
 Init = Literal["labels", "kmeans", "random"]
 Transform = Literal["none", "log"]
 LOG_OFFSET = 1e-3
 
 
+@register
 class Density(Estimator):
     """E4: U_density = -log q(z), q a Gaussian mixture on training features, fitted by EM.
 
@@ -30,7 +29,7 @@ class Density(Estimator):
     component), `columns_`, `offset_`.
     """
 
-    info = Info("E4", "density", "U_density", "-log sum_k w_k N(z; mu_k, Sigma_k)", ("train",))
+    info = Info("E4", "density", "U_density", "-log sum_k w_k N(z; mu_k, Sigma_k)", ("train", "labels"))
 
     mixture_: GaussianMixture
     columns_: NDArray[np.int64] | None
@@ -56,6 +55,15 @@ class Density(Estimator):
         self.transform = transform
         self.neurons = neurons
         self.seed = seed
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Labels only where EM starts from the classes, or is not used."""
+        return self.info.needs if self._from_classes else ("train",)
+
+    @property
+    def _from_classes(self) -> bool:
+        return self.components != 1 and (self.init == "labels" or self.one_per_class)
 
     @property
     def conditioning_(self) -> tuple[Conditioning, ...]:
@@ -101,13 +109,9 @@ class Density(Estimator):
 
     def _start(self, head: Head, train: FeatureSet, view: "_View") -> NDArray[np.int64]:
         components = self.components or head.n_classes
-        if components == 1 or (self.init != "labels" and not self.one_per_class):
+        if not self._from_classes:
             return start(view, components, "random" if self.init == "labels" else self.init, self.seed)
-        if train.labels is None:
-            raise SoftscopeError(
-                f"density: starting from the classes needs labels, {train.name} has none",
-                'Save them with the features, or use Density(init="kmeans")',
-            )
+        assert train.labels is not None
         if components != head.n_classes:
             raise SoftscopeError(
                 f"density: the classes give {head.n_classes} components, {components} were asked for",

@@ -16,7 +16,8 @@ from ..blas import one_blas_thread
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from .softmax import PLAIN, RANK, Tail, check_temperature
+from .base import ESTIMATORS
+from .softmax import LogitEstimator, Tail, check_temperature
 
 COMPILE_ROWS = 20_000
 _LOGIT_BYTES = 1 << 19  # logits at hand: half of a core's second-level cache
@@ -38,15 +39,13 @@ def scores(
 
     A row's scores do not depend on the rows beside it. `temperature` is that of U_cool.
     """
-    unknown = [name for name in names if name not in RANK]
-    if unknown:
-        raise SoftscopeError(f"no score of the logits is called {unknown[0]!r}", f"Choose from {', '.join(RANK)}")
+    chosen = [logit_score(name) for name in names]
     check_temperature(temperature)
     features = FeatureSet.of(z)
     check_columns(features.n_features, f"{features.name}: z", columns=head.n_features)
     out = {name: np.empty(len(features), np.float32 if plain else np.float64) for name in names}
     many = len(features) > COMPILE_ROWS
-    reader = _reader(head, features.dtype, names, temperature, plain=plain, compiled=many)
+    reader = _reader(head, features.dtype, chosen, temperature, plain=plain, compiled=many)
 
     def work(task: Task) -> None:
         start, rows = task
@@ -58,6 +57,14 @@ def scores(
 
     (on_all_cores if many else _in_turn)(work, tasks_of(head, features))
     return out
+
+
+def logit_score(name: str) -> type[LogitEstimator]:
+    """The score of the logits that is called `name`."""
+    known = {name: cls for name, cls in ESTIMATORS.items() if issubclass(cls, LogitEstimator)}
+    if name not in known:
+        raise SoftscopeError(f"no score of the logits is called {name!r}", f"Choose from {', '.join(known)}")
+    return known[name]
 
 
 def tasks_of(head: Head, features: FeatureSet) -> Iterator[Task]:
@@ -82,20 +89,26 @@ def _score(head: Head, rows: NDArray, reader: Reader) -> Iterator[tuple[slice, l
 
 
 def _reader(
-    head: Head, dtype: np.dtype, names: Sequence[str], temperature: float, *, plain: bool, compiled: bool
+    head: Head,
+    dtype: np.dtype,
+    chosen: Sequence[type[LogitEstimator]],
+    temperature: float,
+    *,
+    plain: bool,
+    compiled: bool,
 ) -> Reader:
-    """From products z W' of some rows to their scores, in the order of `names`."""
+    """From products z W' of some rows to their scores, in the order of `chosen`."""
     bias = head.bias.astype(head.logit_dtype(dtype))
 
     def read_plain(product: NDArray) -> list[NDArray]:
         logits = (product + bias).astype(np.float32, copy=False)
-        return [PLAIN[name](logits, temperature) for name in names]
+        return [one.printed(logits, temperature) for one in chosen]
 
     def read_rank(product: NDArray) -> list[NDArray]:
         logits = product + bias
         warm = Tail.of(logits)
-        cool = Tail.of(logits, temperature) if "cool" in names else warm
-        return [RANK[name](warm, cool) for name in names]
+        cool = Tail.of(logits, temperature) if any(one.info.name == "cool" for one in chosen) else warm
+        return [one.rank(warm, cool) for one in chosen]
 
     def read_compiled(product: NDArray) -> list[NDArray]:
         from .compiled import tails
@@ -103,7 +116,7 @@ def _reader(
         sums = np.empty((2, 4, len(product)))
         tails(product, bias, 1.0 / temperature, sums[0], sums[1])
         warm, cool = Tail(*sums[0]), Tail(*sums[1])
-        return [RANK[name](warm, cool) for name in names]
+        return [one.rank(warm, cool) for one in chosen]
 
     return read_plain if plain else read_compiled if compiled else read_rank
 
@@ -114,7 +127,7 @@ def _in_turn(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
 
 
 def on_all_cores(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
-    """`work` on each task, a thread a core, BLAS single-threaded in each: one's product overlaps another's scores."""
+    """`work` on each task, one thread per core, BLAS single-threaded: one's product overlaps another's scores."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     pending: deque[Future[None]] = deque()

@@ -4,13 +4,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from .base import Estimator, Info
+from .base import Estimator, Info, register
 
 
 def mental_log_odds(norms: Floats, familiarities: Floats, classes: int) -> Floats:
     """E5, rank form: log((1 + U) / -U) = log(K-1) - norm(z) (1/(K-1) + max_i cos(w_i, z)), which can't saturate."""
-    found: Floats = np.log(classes - 1) - norms * (1.0 / (classes - 1) + familiarities)
-    return found
+    return np.asarray(np.log(classes - 1) - norms * (1.0 / (classes - 1) + familiarities))
 
 
 def plain_mental(norms: NDArray, familiarities: NDArray, classes: int) -> NDArray:
@@ -21,6 +20,7 @@ def plain_mental(norms: NDArray, familiarities: NDArray, classes: int) -> NDArra
         return -1 / (1 + others * np.exp(exponent))
 
 
+@register
 class Mental(Estimator):
     """E5, U_mental: the softmax confidence an optimal structure would give, from norm(z) and max_i cos(w_i, z)."""
 
@@ -37,6 +37,7 @@ class Mental(Estimator):
         return familiarity
 
 
+@register
 class Norm(Estimator):
     """E6: minus the norm of z."""
 
@@ -46,11 +47,11 @@ class Norm(Estimator):
         return -self.head_.norms(rows)
 
 
+@register
 class Familiarity(Estimator):
     """E7: minus the cosine of z to the class weight nearest in direction."""
 
     info = Info("E7", "familiarity", "U_familiarity", "-max_i cos(w_i, z)", ("head",))
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
-        found: NDArray = -self.head_.cosines(rows).max(axis=1)
-        return found
+        return np.asarray(-self.head_.cosines(rows).max(axis=1))

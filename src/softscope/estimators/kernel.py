@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture.kernel import Kernels, held_out_bandwidth
-from .base import Estimator, Info
+from ..mixture import Kernels, held_out_bandwidth
+from .base import Estimator, Info, register
 from .density import LOG_OFFSET, Transform, log_features
 from .neighbours import kept_rows
 
 
+@register
 class KernelDensity(Estimator):
     """E8: minus the log of a density with one isotropic Gaussian on each training row.
 

@@ -9,7 +9,7 @@ from ..arrays import Floats, chunk_rows, spans
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from .base import Estimator, Info
+from .base import Estimator, Info, register
 
 QUERY_ROWS = 512
 TRAIN_ROWS = 2048
@@ -17,6 +17,7 @@ TRAIN_ROWS = 2048
 SPARE = 8
 
 
+@register
 class NearestNeighbours(Estimator):
     """Euclidean distance between z / norm(z) and its k-th nearest neighbour among the training rows, so normalised.
 

@@ -16,13 +16,12 @@ from ..blas import one_blas_thread
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture.class_moments import RANK_TOLERANCE, ClassMoments, Whitening
-from ..mixture.conditioning import Conditioning
-from ..mixture.moments import Moments
-from .base import Estimator, Info, each_chunk
+from ..mixture import RANK_TOLERANCE, ClassMoments, Conditioning, Moments, Whitening
+from .base import Estimator, Info, each_chunk, register
 from .softmax import energy, log_odds
 
 
+@register
 class Mahalanobis(Estimator):
     """Squared Mahalanobis distance to the nearest class mean under one covariance for all classes.
 
@@ -66,6 +65,7 @@ class Mahalanobis(Estimator):
         self._means = state["means"]
 
 
+@register
 class RelativeMahalanobis(Mahalanobis):
     """Mahalanobis distance minus that under one Gaussian fitted to all training rows, whatever their class."""
 
@@ -94,6 +94,7 @@ class RelativeMahalanobis(Mahalanobis):
         self._background = Whitening(state["origin"], state["background"])
 
 
+@register
 class ViM(Estimator):
     """Virtual-logit matching: the log-odds of a virtual class whose logit is the residual off the principal subspace.
 
@@ -172,6 +173,7 @@ class ViM(Estimator):
         return np.sqrt(_square_norms((rows - self._origin) @ self._residual))
 
 
+@register
 class GEN(Estimator):
     """Generalised entropy of the `top` largest softmax probabilities, ranked by its logarithm, which can't saturate.
 
@@ -195,8 +197,7 @@ class GEN(Estimator):
         return log_generalised_entropy(self.head_.logits(rows), self.gamma, self.top)
 
     def _plain(self, rows: NDArray) -> NDArray:
-        found: NDArray = np.exp(self._uncertainty(rows))
-        return found
+        return np.asarray(np.exp(self._uncertainty(rows)))
 
 
 def log_generalised_entropy(logits: NDArray, gamma: float = 0.1, top: int = 100) -> Floats:
@@ -216,8 +217,7 @@ def log_generalised_entropy(logits: NDArray, gamma: float = 0.1, top: int = 100)
     np.put_along_axis(log_rest, winner, (odds + log_first)[:, None], axis=1)
     terms = gamma * (log_s + log_rest)
     peak = terms.max(axis=1)
-    found: Floats = peak + np.log(np.exp(np.maximum(terms - peak[:, None], -700.0)).sum(axis=1))
-    return found
+    return np.asarray(peak + np.log(np.exp(np.maximum(terms - peak[:, None], -700.0)).sum(axis=1)))
 
 
 def class_moments(train: FeatureSet, classes: int) -> ClassMoments:

@@ -5,7 +5,7 @@ value as the paper computes it (`plain_...`, float32, saturates) and a rank form
 exact arithmetic, which can't saturate because it pivots on the runner-up, never on the winner.
 """
 
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats
 from ..errors import SoftscopeError
-from .base import Estimator, Info
+from .base import Estimator, Info, register
 
 # Below this a term can't move a float64 sum that holds a 1, and exp would return denormals, which are slow.
 _NEGLIGIBLE = -700.0
@@ -74,15 +74,13 @@ def log_odds(logits: NDArray) -> Floats:
 
 def plain_max(logits: NDArray) -> NDArray:
     """E1 as printed, U_max = -max_i s_i, in the precision of `logits`; exactly -1 once the softmax saturates."""
-    found: NDArray = -softmax(logits).max(axis=1)
-    return found
+    return np.asarray(-softmax(logits).max(axis=1))
 
 
 def softmax(logits: NDArray) -> NDArray:
     """s_i = exp(l_i) / sum_j exp(l_j) in the precision of `logits`, with the largest logit subtracted first."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    found: NDArray = powers / powers.sum(axis=1, keepdims=True)
-    return found
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def entropy(logits: NDArray) -> NDArray:
@@ -95,8 +93,7 @@ def entropy(logits: NDArray) -> NDArray:
     depths = np.minimum(gap[:, None] - below, -_NEGLIGIBLE)
     powers = np.exp(-depths)
     rest = powers.sum(axis=1)
-    found: NDArray = (np.log1p(rest) + (depths * powers).sum(axis=1) / (1.0 + rest)).astype(logits.dtype)
-    return found
+    return np.asarray((np.log1p(rest) + (depths * powers).sum(axis=1) / (1.0 + rest)).astype(logits.dtype))
 
 
 def log_entropy(logits: NDArray, temperature: float = 1.0) -> Floats:
@@ -107,8 +104,7 @@ def log_entropy(logits: NDArray, temperature: float = 1.0) -> Floats:
 def plain_entropy(logits: NDArray, temperature: float = 1.0) -> NDArray:
     """E2 as printed, -sum_i s_i log s_i of a softmax in the precision of `logits`, with 0 log 0 = 0; E3 at 10."""
     s = softmax(logits / logits.dtype.type(temperature))
-    found: NDArray = -(s * np.log(np.where(s > 0, s, s.dtype.type(1)))).sum(axis=1)
-    return found
+    return np.asarray(-(s * np.log(np.where(s > 0, s, s.dtype.type(1)))).sum(axis=1))
 
 
 def margin(logits: NDArray) -> Floats:
@@ -118,8 +114,7 @@ def margin(logits: NDArray) -> Floats:
 
 def max_logit(logits: NDArray) -> Floats:
     """-l_1: minus the largest logit."""
-    found: Floats = -logits.max(axis=1).astype(np.float64)
-    return found
+    return np.asarray(-logits.max(axis=1).astype(np.float64))
 
 
 def energy(logits: NDArray) -> Floats:
@@ -143,6 +138,16 @@ class LogitEstimator(Estimator):
 
     temperature: float = 10.0  # read by `Cool` alone
 
+    @staticmethod
+    @abstractmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        """The rank form, from the tails at temperature 1 and at U_cool's temperature."""
+
+    @staticmethod
+    @abstractmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        """The value as defined, from float32 logits; `temperature` is U_cool's."""
+
     def uncertainty(self, z: Any) -> Floats:
         return self._scores(z, plain=False)
 
@@ -160,18 +165,37 @@ class LogitEstimator(Estimator):
         return scores(self.head_, features, (name,), plain=plain, temperature=self.temperature)[name]
 
 
+@register
 class MaxProbability(LogitEstimator):
     """E1, U_max: minus the largest softmax probability, ranked by its log-odds."""
 
     info = Info("E1", "max", "U_max", "-max_i s_i", ("head",))
 
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return warm.log_odds()
 
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return plain_max(logits)
+
+
+@register
 class Entropy(LogitEstimator):
     """E2, U_entropy: entropy of the softmax, ranked by its logarithm."""
 
     info = Info("E2", "entropy", "U_entropy", "-sum_i s_i log s_i", ("head",))
 
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return warm.log_entropy()
 
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return plain_entropy(logits)
+
+
+@register
 class Cool(LogitEstimator):
     """E3, U_cool: entropy of the softmax of logits / temperature (the bias is divided too), ranked by its logarithm."""
 
@@ -180,23 +204,58 @@ class Cool(LogitEstimator):
     def __init__(self, *, temperature: float = 10.0) -> None:
         self.temperature = temperature
 
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return cool.log_entropy()
 
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return plain_entropy(logits, temperature)
+
+
+@register
 class Margin(LogitEstimator):
     """Minus the gap between the two largest logits."""
 
     info = Info("B1", "margin", "U_margin", "-(l_1 - l_2), logits sorted", ("head",), "Scheffer et al. 2001")
 
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return -warm.gap
 
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return margin(logits)
+
+
+@register
 class MaxLogit(LogitEstimator):
     """Minus the largest logit."""
 
     info = Info("B2", "max-logit", "U_logit", "-max_i l_i", ("head",), "Hendrycks et al. 2022")
 
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return -warm.first
 
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return max_logit(logits)
+
+
+@register
 class Energy(LogitEstimator):
     """Free energy: minus the logarithm of the summed exponentials of the logits."""
 
     info = Info("B3", "energy", "U_energy", "-log sum_i exp(l_i)", ("head",), "Liu et al. 2020")
+
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return warm.energy()
+
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return energy(logits)
 
 
 def check_temperature(temperature: float) -> float:
@@ -204,23 +263,3 @@ def check_temperature(temperature: float) -> float:
     if not (np.isfinite(temperature) and temperature > 0):
         raise SoftscopeError(f"temperature is {temperature}", "Give a positive number, the paper's U_cool uses 10")
     return float(temperature)
-
-
-#: name -> rank form from the tails at temperature 1 and at U_cool's temperature.
-RANK: dict[str, Callable[[Tail, Tail], Floats]] = {
-    "max": lambda warm, cool: warm.log_odds(),
-    "entropy": lambda warm, cool: warm.log_entropy(),
-    "cool": lambda warm, cool: cool.log_entropy(),
-    "margin": lambda warm, cool: -warm.gap,
-    "max-logit": lambda warm, cool: -warm.first,
-    "energy": lambda warm, cool: warm.energy(),
-}
-#: name -> the paper's value from float32 logits and U_cool's temperature.
-PLAIN: dict[str, Callable[[NDArray, float], NDArray]] = {
-    "max": lambda logits, _: plain_max(logits),
-    "entropy": lambda logits, _: plain_entropy(logits),
-    "cool": plain_entropy,
-    "margin": lambda logits, _: margin(logits),
-    "max-logit": lambda logits, _: max_logit(logits),
-    "energy": lambda logits, _: energy(logits),
-}

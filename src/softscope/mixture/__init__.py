@@ -1,1 +1,25 @@
-"""Densities of features: Gaussian mixtures by EM over mergeable statistics, and kernel density."""
+"""Gaussian mixtures fitted by EM, kernel densities, and the moments they are made of."""
+
+from .conditioning import Conditioning, Covariance
+from .gaussian import Components, GaussianMixture, Statistics, first_statistics, fit_from, fit_mixture
+from .kernel import Kernels, held_out_bandwidth
+from .moments import RANK_TOLERANCE, ClassMoments, Moments, Whitening
+from .starts import start
+
+__all__ = [
+    "RANK_TOLERANCE",
+    "ClassMoments",
+    "Components",
+    "Conditioning",
+    "Covariance",
+    "GaussianMixture",
+    "Kernels",
+    "Moments",
+    "Statistics",
+    "Whitening",
+    "first_statistics",
+    "fit_from",
+    "fit_mixture",
+    "held_out_bandwidth",
+    "start",
+]

@@ -59,8 +59,8 @@ class Bounds:
             rows = centred[: span.stop - span.start]
             np.subtract(x[span], centre, out=rows, casting="same_kind")
             norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-            found = np.matmul(rows, self._matrix.T, out=product[: len(rows)])
-            upper_bounds(found, self._offsets, norms, self._reach, self._slack, self._constants, out[span])
+            white = np.matmul(rows, self._matrix.T, out=product[: len(rows)])
+            upper_bounds(white, self._offsets, norms, self._reach, self._slack, self._constants, out[span])
         return out
 
     def _try(self, factors: list[Factor], means: Floats, constants: Floats, sample: NDArray) -> tuple[Any, Any, Any]:
@@ -85,3 +85,12 @@ class Bounds:
             left = max(1.0, float((bound > best[:, None] - KEEP_NATS).sum(axis=1).mean()))
             work[width] = _GEMM * self._classes * width + _GATHER * left * features
         return min(work, key=lambda width: work[width])
+
+
+def spread_sample(rows: Any) -> NDArray:
+    """Rows spread evenly over all of them (a FeatureSet or a view of one): what the bounds are weighed on."""
+    step, done, blocks = max(1, len(rows) // SAMPLE), 0, []
+    for x in rows.chunks():
+        blocks.append(np.array(x[-done % step :: step]))
+        done += len(x)
+    return np.concatenate(blocks)

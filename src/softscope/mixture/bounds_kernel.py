@@ -8,9 +8,9 @@ from ..compiling import kernel
 
 @kernel("contract", "reassoc", "nsz", "arcp")
 def upper_bounds(
-    found: NDArray, offsets: NDArray, norms: NDArray, reach: NDArray, slack: NDArray, constants: NDArray, out: NDArray
+    white: NDArray, offsets: NDArray, norms: NDArray, reach: NDArray, slack: NDArray, constants: NDArray, out: NDArray
 ) -> None:
-    """out[i, k] = constants[k] - max(0, norm(found[i, :, k] - offsets[:, k]) - rounding)^2 / 2."""
+    """out[i, k] = constants[k] - max(0, norm(white[i, :, k] - offsets[:, k]) - rounding)^2 / 2."""
     width, classes = offsets.shape
     for i in range(len(out)):
         row = out[i]
@@ -18,7 +18,7 @@ def upper_bounds(
         for m in range(width):
             start = m * classes
             for k in range(classes):
-                difference = found[i, start + k] - offsets[m, k]
+                difference = white[i, start + k] - offsets[m, k]
                 row[k] += difference * difference
         for k in range(classes):
             least = max(np.float32(0.0), np.sqrt(row[k]) - slack[k] * (norms[i] + reach[k]))

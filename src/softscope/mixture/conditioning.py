@@ -5,7 +5,7 @@ no scatter of its own it takes the pooled covariance: both are reported, never s
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..blas import one_blas_thread
 
+Covariance = Literal["full", "tied", "diagonal", "spherical"]
 # A whitened coordinate may be off by this much (root mean square) before float64 takes over: it biases a mean
 # log-likelihood by less than one part in a million.
 FLOAT32_ERROR = 3e-4
@@ -21,12 +22,13 @@ FLOAT32_ERROR = 3e-4
 @dataclass(frozen=True)
 class Conditioning:
     """How one component's covariance came out. `condition` is of the covariance with its ridge (1-norm estimate),
-    `rank` of the covariance without it; `remedy` is empty where the ridge asked for was enough."""
+    `rank` of the covariance without it (both None where nobody measured them); `remedy` is empty where the ridge asked
+    for was enough."""
 
     component: int
     count: float
-    rank: int
-    condition: float
+    rank: int | None
+    condition: float | None
     ridge: float
     precision: str
     remedy: str = ""
@@ -77,10 +79,15 @@ def factorise(covariance: Floats, ridge: float, remedy: str = "") -> Factor:
 
 
 @one_blas_thread()
-def describe(component: int, count: float, covariance: Floats, factor: Factor) -> Conditioning:
-    """Rank and condition number of a component's covariance (lower triangle read), beside what its factor took."""
+def describe(component: int, count: float, covariance: Floats | None, factor: Factor) -> Conditioning:
+    """What a component's factor took, and the rank and condition number of its `covariance` (lower triangle read).
+
+    These two cost as much as a factor; without `covariance` they are left out.
+    """
     from scipy.linalg import lapack
 
+    if covariance is None:
+        return Conditioning(component, count, None, None, factor.ridge, factor.precision, factor.remedy)
     rank = int(lapack.dpstrf(np.array(covariance, order="F"), lower=1)[2])
     shifted = np.array(covariance, order="F")
     shifted[np.diag_indices_from(shifted)] += factor.ridge

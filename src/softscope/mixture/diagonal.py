@@ -1,10 +1,13 @@
 """Mixture components with a diagonal covariance, or one variance for all features (spherical)."""
 
+from typing import Any, Self
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from .conditioning import Conditioning, kept_components
+from .conditioning import Conditioning, Covariance, kept_components
+from .moments import Moments
 
 
 class DiagonalComponents:
@@ -44,11 +47,22 @@ class DiagonalComponents:
 class DiagonalStatistics:
     """sum r, sum r (x - c), sum r (x - c)^2 of each component about the centre c of all rows, in float64."""
 
-    def __init__(self, shifts: Floats, ridge: float, centre: Floats, *, spherical: bool) -> None:
-        self.ridge, self.centre, self.spherical = ridge, centre, spherical
+    covariance: Covariance = "diagonal"
+
+    def __init__(self, shifts: Floats, ridge: float, centre: Floats) -> None:
+        self.ridge, self.centre = ridge, centre
         self.counts = np.zeros(len(shifts))
         self.sums = np.zeros(shifts.shape)
         self.squares = np.zeros(shifts.shape)
+
+    @classmethod
+    def about(cls, means: Floats, whole: Moments, rows: Any) -> Self:
+        """Empty statistics of groups with these means among rows with the moments `whole`."""
+        return cls(means, 0.0, whole.mean)
+
+    def empty(self, means: Floats) -> Self:
+        """Empty statistics of the same kind about other means."""
+        return type(self)(means, self.ridge, self.centre)
 
     def add(self, x: NDArray, responsibilities: Floats) -> None:
         """Add rows [n, H] with their responsibilities [n, K]."""
@@ -71,8 +85,10 @@ class DiagonalStatistics:
         weights = self.counts[kept] / self.counts[kept].sum()
         return DiagonalComponents(weights, means, np.maximum(self._asked()[kept], self._floor)), kept
 
-    def conditioning(self, components: DiagonalComponents, kept: NDArray[np.int64]) -> tuple[Conditioning, ...]:
-        """One line for each component that was kept."""
+    def conditioning(
+        self, components: DiagonalComponents, kept: NDArray[np.int64], *, measured: bool
+    ) -> tuple[Conditioning, ...]:
+        """One line for each component that was kept; measuring costs nothing here."""
         lines = []
         asked = self._asked()
         for k, used in zip(kept.tolist(), components.variances):
@@ -89,9 +105,10 @@ class DiagonalStatistics:
         counts = np.maximum(self.counts, np.finfo(float).tiny)[:, None]
         variances = np.maximum(self.squares / counts - (self.sums / counts) ** 2, 0.0)
         variances[self.counts < 2] = self.counts @ variances / self.counts.sum()
-        if self.spherical:
-            variances[:] = variances.mean(axis=1, keepdims=True)
-        return variances + self.ridge
+        return self._shared(variances) + self.ridge
+
+    def _shared(self, variances: Floats) -> Floats:
+        return variances
 
     @property
     def _floor(self) -> float:
@@ -99,3 +116,12 @@ class DiagonalStatistics:
         total = self.counts.sum()
         spread = self.squares.sum(axis=0) / total - (self.sums.sum(axis=0) / total) ** 2
         return 1e-10 * (float(np.maximum(spread, 0.0).mean()) or 1.0)
+
+
+class SphericalStatistics(DiagonalStatistics):
+    """The same, with one variance for all features of a component: the mean of theirs."""
+
+    covariance: Covariance = "spherical"
+
+    def _shared(self, variances: Floats) -> Floats:
+        return np.broadcast_to(variances.mean(axis=1, keepdims=True), variances.shape)

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats, chunk_rows, spans
-from .bounds import KEEP_NATS, SAMPLE, Bounds
-from .conditioning import Conditioning, Factor, describe, factorise, kept_components
+from .bounds import KEEP_NATS, SAMPLE, Bounds, spread_sample
+from .conditioning import Conditioning, Covariance, Factor, describe, factorise, kept_components
+from .moments import Moments
 
 NEGLIGIBLE = 1e-13  # responsibilities below this leave a float64 sum as it is
 _WORTH_BOUNDING = 3e9  # multiplications below which choosing and compiling the bound costs more than it saves
@@ -109,6 +111,8 @@ class FullComponents:
 class FullStatistics:
     """sum r, sum r (x - s), sum r (x - s)(x - s)' of each component about a shift s near its mean, in float64."""
 
+    covariance: Covariance = "full"
+
     def __init__(self, shifts: Floats, ridge: float, sample: NDArray | None = None) -> None:
         classes, features = shifts.shape
         self.shifts, self.ridge, self.sample = shifts, ridge, sample
@@ -116,6 +120,15 @@ class FullStatistics:
         self.sums = np.zeros((classes, features))
         # Each in Fortran order, lower triangle only: what dsyrk and dpotrf work on in place.
         self.scatters = np.zeros((classes, features, features)).transpose(0, 2, 1)
+
+    @classmethod
+    def about(cls, means: Floats, whole: Moments, rows: Any) -> "FullStatistics":
+        """Empty statistics of groups with these means; a sample of `rows` is what the bounds are weighed on."""
+        return cls(means, 0.0, spread_sample(rows))
+
+    def empty(self, means: Floats) -> "FullStatistics":
+        """Empty statistics of the same kind about other means."""
+        return FullStatistics(means, self.ridge, self.sample)
 
     def add(self, x: NDArray, responsibilities: Floats) -> None:
         """Add rows [n, H] with their responsibilities [n, K]."""
@@ -146,10 +159,12 @@ class FullStatistics:
         factors = [self._factor(int(k)) for k in kept]
         return FullComponents(self.counts[kept] / self.counts[kept].sum(), means, factors, self.sample), kept
 
-    def conditioning(self, components: FullComponents, kept: NDArray[np.int64]) -> tuple[Conditioning, ...]:
-        """One line for each component that was kept."""
+    def conditioning(
+        self, components: FullComponents, kept: NDArray[np.int64], *, measured: bool
+    ) -> tuple[Conditioning, ...]:
+        """One line for each component that was kept; rank and condition number only where they are `measured`."""
         return tuple(
-            describe(k, float(self.counts[k]), self._covariance(k), factor)
+            describe(k, float(self.counts[k]), self._covariance(k) if measured else None, factor)
             for k, factor in zip(kept.tolist(), components.factors)
         )
 
@@ -172,15 +187,13 @@ class FullStatistics:
     def _pooled(self) -> Floats:
         filled = np.flatnonzero(self.counts > 0)
         within: Floats = sum((self._covariance(int(k)) * self.counts[k] for k in filled), np.zeros(1))
-        found: Floats = within / self.counts.sum()
-        return found
+        return np.asarray(within / self.counts.sum())
 
 
 def _far_squares(factor: Factor, centred: Floats) -> Floats:
     """Squared distances that overflow float32, in float64."""
     white = centred @ factor.inverse.astype(np.float64).T
-    found: Floats = np.einsum("ij,ij->i", white, white)
-    return found
+    return np.asarray(np.einsum("ij,ij->i", white, white))
 
 
 def _groups(keys: NDArray, rows: NDArray) -> Iterator[tuple[int, NDArray]]:

@@ -3,22 +3,19 @@
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats, as_labels, chunk_rows
 from ..errors import SoftscopeError
-from .bounds import SAMPLE
-from .conditioning import Conditioning, dropped
-from .diagonal import DiagonalComponents, DiagonalStatistics
+from .conditioning import Conditioning, Covariance, dropped
+from .diagonal import DiagonalComponents, DiagonalStatistics, SphericalStatistics
 from .full import FullComponents, FullStatistics
 from .moments import Moments
 from .tied import TiedComponents, TiedStatistics
 
-Covariance = Literal["full", "tied", "diagonal", "spherical"]
-Components = FullComponents | TiedComponents | DiagonalComponents
 _CHUNK_BYTES = 1 << 26
 
 
@@ -31,6 +28,48 @@ class Rows(Protocol):
     def n_features(self) -> int: ...
 
     def chunks(self, rows: int | None = None) -> Iterator[NDArray]: ...
+
+
+class Components(Protocol):
+    """K weighted Gaussians."""
+
+    weights: Floats
+    means: Floats
+
+    def log_joint(self, x: NDArray) -> Floats:
+        """log w_k + log N(x; mu_k, Sigma_k), [n, K]."""
+
+    def state(self) -> dict[str, NDArray]:
+        """Arrays that `from_state` rebuilds them from."""
+
+
+class Statistics(Protocol):
+    """What EM sums over the rows of K components, and the maximum-likelihood components these sums make."""
+
+    covariance: Covariance
+    ridge: float
+    counts: Floats
+
+    def empty(self, means: Floats) -> "Statistics":
+        """Statistics of the same kind without rows, about other means."""
+
+    def add(self, x: NDArray, responsibilities: Floats) -> None:
+        """Add rows [n, H] with their responsibilities [n, K]."""
+
+    def components(self) -> tuple[Any, NDArray[np.int64]]:
+        """The components, and which of the K were kept."""
+
+    def conditioning(self, components: Any, kept: NDArray[np.int64], *, measured: bool) -> tuple[Conditioning, ...]:
+        """How the covariances came out."""
+
+
+#: What each kind of covariance sums, and the components it makes of it.
+_KINDS: dict[str, tuple[Any, Any]] = {
+    "full": (FullStatistics, FullComponents),
+    "tied": (TiedStatistics, TiedComponents),
+    "diagonal": (DiagonalStatistics, DiagonalComponents),
+    "spherical": (SphericalStatistics, DiagonalComponents),
+}
 
 
 @dataclass(frozen=True)
@@ -69,8 +108,7 @@ class GaussianMixture:
     def from_state(cls, state: Mapping[str, NDArray]) -> "GaussianMixture":
         """The inverse of `state`."""
         covariance: Covariance = get_args(Covariance)[int(state["covariance"])]
-        kinds: dict[str, Any] = {"full": FullComponents, "tied": TiedComponents}
-        return cls(covariance, kinds.get(covariance, DiagonalComponents).from_state(dict(state)))
+        return cls(covariance, _KINDS[covariance][1].from_state(dict(state)))
 
 
 def fit_mixture(
@@ -93,19 +131,13 @@ def fit_mixture(
     )
 
 
-def first_statistics(rows: Rows, start: NDArray[np.int64], covariance: Covariance) -> Any:
+def first_statistics(rows: Rows, start: NDArray[np.int64], covariance: Covariance) -> Statistics:
     """Statistics of the groups of `start`, the same for every ridge: a pass for their means, then one about these."""
     if covariance not in get_args(Covariance):
         raise SoftscopeError(f"covariance {covariance!r} is unknown", f"Use one of {', '.join(get_args(Covariance))}")
     as_labels(start, "start", rows=len(rows))
     means, whole = _group_means(rows, start, scatter=covariance == "tied")
-    statistics: Any
-    if covariance == "full":
-        statistics = FullStatistics(means, 0.0, _sample(rows))
-    elif covariance == "tied":
-        statistics = TiedStatistics(means, 0.0, whole)
-    else:
-        statistics = DiagonalStatistics(means, 0.0, whole.mean, spherical=covariance == "spherical")
+    statistics: Statistics = _KINDS[covariance][0].about(means, whole, rows)
     for x, member in _groups_of(rows, start, len(means)):
         statistics.add(x, member)
     return statistics
@@ -113,60 +145,39 @@ def first_statistics(rows: Rows, start: NDArray[np.int64], covariance: Covarianc
 
 def fit_from(
     rows: Rows,
-    first: Any,
+    first: Statistics,
     *,
     ridge: float = 1e-5,
     iterations: int = 100,
     tolerance: float = 1e-3,
-    described: bool = True,
+    measured: bool = True,
 ) -> GaussianMixture:
     """`fit_mixture` from statistics that several ridges may share; `first` is left as it is.
 
-    Not `described`, the mixture has no `conditioning`: with many full covariances that takes as long as an iteration.
+    Not `measured`, its `conditioning` lacks ranks and condition numbers: with many full covariances these take as
+    long as an iteration.
     """
     if not (np.isfinite(ridge) and ridge >= 0):
         raise SoftscopeError(f"ridge is {ridge}, expected a number >= 0", "The paper uses 1e-5")
-    covariance, statistics = _covariance_of(first), copy(first)
+    statistics = copy(first)
     del first
     statistics.ridge = ridge
-    survivors = _Survivors(statistics.counts)
-    components, kept = statistics.components()
+    survivors = _Survivors(len(statistics.counts))
+    components = _m_step(statistics, survivors)
     history: list[float] = []
     converged = iterations == 0
     while not converged and len(history) < iterations:
-        survivors.keep(kept, statistics.counts)
-        statistics = _empty_like(statistics, components)
-        history.append(_pass(rows, components, statistics))
+        statistics = statistics.empty(components.means)
+        history.append(_e_step(rows, components, statistics))
         del components
-        components, kept = statistics.components()
+        components = _m_step(statistics, survivors)
         converged = len(history) > 1 and abs(history[-1] - history[-2]) < tolerance
-    survivors.keep(kept, statistics.counts)
-    report = survivors.report(statistics.conditioning(components, kept)) if described else ()
-    return GaussianMixture(covariance, components, tuple(history), converged, report)
+    lines = survivors.report(statistics.conditioning(components, survivors.kept, measured=measured))
+    return GaussianMixture(statistics.covariance, components, tuple(history), converged, lines)
 
 
-class _Survivors:
-    """Which of the components that were asked for are left, under their first numbers."""
-
-    def __init__(self, counts: Floats) -> None:
-        self._numbers = np.arange(len(counts))
-        self._gone: dict[int, Conditioning] = {}
-
-    def keep(self, kept: NDArray[np.int64], counts: Floats) -> None:
-        for k in np.setdiff1d(np.arange(len(counts)), kept):
-            number = int(self._numbers[k])
-            self._gone[number] = dropped(number, float(counts[k]))
-        self._numbers = self._numbers[kept]
-
-    def report(self, lines: tuple[Conditioning, ...]) -> tuple[Conditioning, ...]:
-        """The lines of the survivors (a line of a shared covariance stays as it is) and of those that were dropped."""
-        shared = [line for line in lines if line.component < 0]
-        own = [replace(line, component=int(n)) for line, n in zip(lines, self._numbers) if line.component >= 0]
-        return (*shared, *sorted([*own, *self._gone.values()], key=lambda line: line.component))
-
-
-def _pass(rows: Rows, components: Components, statistics: Any) -> float:
-    """One E step, its statistics added chunk by chunk; returns the mean log-likelihood."""
+def _e_step(rows: Rows, components: Components, statistics: Statistics) -> float:
+    """Responsibilities of the components for every row, summed into `statistics`; returns the mean log-likelihood."""
     total = 0.0
     for x in rows.chunks(_rows_a_chunk(rows.n_features, len(components.weights))):
         joint = components.log_joint(x)
@@ -179,32 +190,46 @@ def _pass(rows: Rows, components: Components, statistics: Any) -> float:
     return total / len(rows)
 
 
+def _m_step(statistics: Statistics, survivors: "_Survivors") -> Components:
+    """The maximum-likelihood components of `statistics`; those left without rows are dropped."""
+    components: Components
+    components, kept = statistics.components()
+    survivors.keep(kept, statistics.counts)
+    return components
+
+
+class _Survivors:
+    """Which of the components that were asked for are left, under their first numbers."""
+
+    def __init__(self, components: int) -> None:
+        self.kept = self._numbers = np.arange(components)
+        self._gone: dict[int, Conditioning] = {}
+
+    def keep(self, kept: NDArray[np.int64], counts: Floats) -> None:
+        """Of the components left so far, with these `counts`, the last step kept `kept`."""
+        for k in np.setdiff1d(np.arange(len(counts)), kept):
+            number = int(self._numbers[k])
+            self._gone[number] = dropped(number, float(counts[k]))
+        self.kept, self._numbers = kept, self._numbers[kept]
+
+    def report(self, lines: tuple[Conditioning, ...]) -> tuple[Conditioning, ...]:
+        """The lines of the survivors (a line of a shared covariance stays as it is) and of those that were dropped."""
+        shared = [line for line in lines if line.component < 0]
+        own = [replace(line, component=int(n)) for line, n in zip(lines, self._numbers) if line.component >= 0]
+        return (*shared, *sorted([*own, *self._gone.values()], key=lambda line: line.component))
+
+
 def _normaliser(joint: Floats) -> Floats:
     """log sum_k exp(joint[:, k]) of each row."""
     best = joint.max(axis=1)
     shifted = joint - best[:, None]
     np.maximum(shifted, -80.0, out=shifted)
     np.exp(shifted, out=shifted)
-    found: Floats = best + np.log(shifted.sum(axis=1))
-    return found
+    return np.asarray(best + np.log(shifted.sum(axis=1)))
 
 
 def _rows_a_chunk(features: int, components: int) -> int:
     return max(256, min(chunk_rows(features, 4, _CHUNK_BYTES), chunk_rows(components, 8, _CHUNK_BYTES // 2)))
-
-
-def _covariance_of(statistics: Any) -> Covariance:
-    if isinstance(statistics, DiagonalStatistics):
-        return "spherical" if statistics.spherical else "diagonal"
-    return "full" if isinstance(statistics, FullStatistics) else "tied"
-
-
-def _empty_like(statistics: Any, components: Components) -> Any:
-    if isinstance(statistics, FullStatistics):
-        return FullStatistics(components.means, statistics.ridge, statistics.sample)
-    if isinstance(statistics, TiedStatistics):
-        return TiedStatistics(components.means, statistics.ridge, statistics.whole)
-    return DiagonalStatistics(components.means, statistics.ridge, statistics.centre, spherical=statistics.spherical)
 
 
 def _group_means(rows: Rows, start: NDArray[np.int64], *, scatter: bool) -> tuple[Floats, Moments]:
@@ -229,12 +254,3 @@ def _groups_of(rows: Rows, start: NDArray[np.int64], classes: int) -> Iterator[t
     for x in rows.chunks(_rows_a_chunk(rows.n_features, classes)):
         yield x, (start[done : done + len(x), None] == np.arange(classes)).astype(np.float64)
         done += len(x)
-
-
-def _sample(rows: Rows) -> NDArray:
-    """Rows spread evenly over all of them: what the bounds are weighed on."""
-    step, done, found = max(1, len(rows) // SAMPLE), 0, []
-    for x in rows.chunks():
-        found.append(np.array(x[-done % step :: step]))
-        done += len(x)
-    return np.concatenate(found)

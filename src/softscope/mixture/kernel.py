@@ -61,8 +61,7 @@ class Kernels:
                 if chosen.any():
                     sums[chosen] = self._log_sums(queries[chosen].astype(dtype))
             out[span] = sums - 0.5 * norms2
-        found: Floats = out - np.log(len(self.centres)) + _log_normaliser(self.bandwidth, len(self.origin))
-        return found
+        return np.asarray(out - np.log(len(self.centres)) + _log_normaliser(self.bandwidth, len(self.origin)))
 
     @cached_property
     def _half_norms2(self) -> Floats:
@@ -74,10 +73,8 @@ class Kernels:
         if self.centres.dtype == np.float64:
             return np.ones(len(norms2), bool)
         radius2 = 2 * self._half_norms2.max()
-        found: NDArray[np.bool_] = _UNIT_ROUNDOFF * np.sqrt(norms2 * radius2) > _TOLERANCE * np.maximum(
-            1.0, norms2 / len(self.origin)
-        )
-        return found
+        rounding = _UNIT_ROUNDOFF * np.sqrt(norms2 * radius2)
+        return np.asarray(rounding > _TOLERANCE * np.maximum(1.0, norms2 / len(self.origin)))
 
     def _log_sums(self, queries: NDArray) -> Floats:
         """log sum_n exp(x . c_n - norm(c_n)^2 / 2), with a running maximum over blocks of centres."""
@@ -159,8 +156,7 @@ class _HeldOut:
                 row += _exp_sum(terms)
         peaks = -0.5 * self.nearest / grid[:, None] ** 2
         densities = peaks + np.log(sums) - np.log(self.others)
-        found: Floats = densities.mean(axis=1) + np.array([_log_normaliser(h, self.rows.shape[1]) for h in grid])
-        return found
+        return np.asarray(densities.mean(axis=1) + [_log_normaliser(h, self.rows.shape[1]) for h in grid])
 
     def _survey(self) -> tuple[Floats, Floats, Floats]:
         nearest = np.full(len(self.queries), np.inf)
@@ -187,8 +183,7 @@ def _exp_sum(terms: NDArray) -> Floats:
     """Sum of exp(terms) along each row, float64; overwrites `terms`, none of which is above 0."""
     np.maximum(terms, terms.dtype.type(_NEGLIGIBLE), out=terms)
     np.exp(terms, out=terms)
-    found: Floats = terms.sum(axis=1).astype(np.float64)
-    return found
+    return np.asarray(terms.sum(axis=1), np.float64)
 
 
 def _vertex(x: Floats, y: Floats) -> tuple[float, float]:

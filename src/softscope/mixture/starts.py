@@ -42,8 +42,7 @@ def _k_means(sample: NDArray, components: int, seed: int) -> NDArray:
     with warnings.catch_warnings():
         # Fewer distinct rows than components: the empty ones are dropped later, and reported there.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = KMeans(components, n_init=1, random_state=seed).fit(sample)
-    centres: NDArray = found.cluster_centers_
+        centres: NDArray = KMeans(components, n_init=1, random_state=seed).fit(sample).cluster_centers_
     return centres
 
 
@@ -51,14 +50,13 @@ def _nearest(x: NDArray, centres: Floats) -> NDArray[np.int64]:
     origin = centres.mean(axis=0)
     offsets = centres - origin
     closeness = 2.0 * (x - origin) @ offsets.T - np.einsum("kh,kh->k", offsets, offsets)
-    found: NDArray[np.int64] = closeness.argmax(axis=1).astype(np.int64)
-    return found
+    return np.asarray(closeness.argmax(axis=1), np.int64)
 
 
 def _take(rows: Rows, chosen: NDArray) -> NDArray:
-    found, done = [], 0
+    blocks, done = [], 0
     for x in rows.chunks():
         inside = chosen[np.searchsorted(chosen, done) : np.searchsorted(chosen, done + len(x))]
-        found.append(x[inside - done])
+        blocks.append(x[inside - done])
         done += len(x)
-    return np.concatenate(found)
+    return np.concatenate(blocks)

@@ -1,10 +1,12 @@
 """Mixture components that share one covariance: rows are whitened once, components differ by their means."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from .conditioning import Conditioning, Factor, describe, factorise, kept_components
+from .conditioning import Conditioning, Covariance, Factor, describe, factorise, kept_components
 from .moments import Moments
 
 
@@ -51,10 +53,21 @@ class TiedComponents:
 class TiedStatistics:
     """sum r and sum r (x - centre) of each component; the scatter of all rows together is the same in every pass."""
 
+    covariance: Covariance = "tied"
+
     def __init__(self, shifts: Floats, ridge: float, whole: Moments) -> None:
         self.ridge, self.whole = ridge, whole
         self.counts = np.zeros(len(shifts))
         self.sums = np.zeros(shifts.shape)
+
+    @classmethod
+    def about(cls, means: Floats, whole: Moments, rows: Any) -> "TiedStatistics":
+        """Empty statistics of groups with these means among rows with the moments `whole`."""
+        return cls(means, 0.0, whole)
+
+    def empty(self, means: Floats) -> "TiedStatistics":
+        """Empty statistics of the same kind about other means."""
+        return TiedStatistics(means, self.ridge, self.whole)
 
     def add(self, x: NDArray, responsibilities: Floats) -> None:
         """Add rows [n, H] with their responsibilities [n, K]."""
@@ -73,9 +86,12 @@ class TiedStatistics:
         weights = self.counts[kept] / self.counts[kept].sum()
         return TiedComponents(weights, self.whole.mean + offsets, factorise(self._covariance(), self.ridge)), kept
 
-    def conditioning(self, components: TiedComponents, kept: NDArray[np.int64]) -> tuple[Conditioning, ...]:
+    def conditioning(
+        self, components: TiedComponents, kept: NDArray[np.int64], *, measured: bool
+    ) -> tuple[Conditioning, ...]:
         """One line, for the covariance all components share."""
-        return (describe(-1, float(self.counts[kept].sum()), self._covariance(), components.factor),)
+        covariance = self._covariance() if measured else None
+        return (describe(-1, float(self.counts[kept].sum()), covariance, components.factor),)
 
     def _covariance(self) -> Floats:
         offsets = self.sums / np.sqrt(np.maximum(self.counts, np.finfo(float).tiny))[:, None]

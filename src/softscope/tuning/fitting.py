@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mixture.full import FullComponents
-from ..mixture.gaussian import GaussianMixture, first_statistics, fit_from
-from ..mixture.kernel import Kernels, held_out_bandwidth
-from ..mixture.starts import start
+from ..mixture import GaussianMixture, Kernels, first_statistics, fit_from, held_out_bandwidth, start
 from ..provenance import Stopwatch
 from ..runs import Draft, Run
 from .options import KernelSetting, Setting
@@ -111,7 +108,7 @@ class _Mixtures:
             self._statistics(space, setting),
             ridge=setting.ridge,
             iterations=0 if closed else self._bench.iterations,
-            described=setting.covariance != "full",
+            measured=False,
         )
         remedies = _remedies(mixture)
         return {
@@ -141,8 +138,6 @@ class _Mixtures:
 
 def _remedies(mixture: GaussianMixture) -> list[str]:
     """What was done to each covariance that its ridge did not make invertible."""
-    if isinstance(mixture.components, FullComponents):
-        return [factor.remedy for factor in mixture.components.factors if factor.remedy]
     return [line.remedy for line in mixture.conditioning if line.remedy and line.remedy != "dropped"]
 
 
