@@ -104,7 +104,7 @@ REFUSED = {
     "none_of_lists.parquet": (lambda p: pq.write_table(lists(Z[:0], None, kind=pa.list_), p), "z: is empty"),
     "no_columns.parquet": (
         lambda p: pq.write_table(pa.table({"label": LABELS}), p),
-        "expected a column 'z' of lists or one float column a feature, found label",
+        "expected a column 'z' of lists or a float column per feature, found label",
     ),
     "ints.parquet": (lambda p: pq.write_table(lists(Z.astype(int)), p), "z: expected float32 or float64, found int64"),
     "int_column.parquet": (

@@ -1,9 +1,13 @@
-"""Values as strict, exact JSON, and the hash of it: how settings name a run."""
+"""Values as strict, exact JSON, and hashes of it and of code: how settings name a run and its steps."""
 
+import ast
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import Field, fields, is_dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +47,25 @@ def fingerprint(value: Any) -> str:
     """sha256 of the canonical JSON of `value`: sorted keys, no spaces, shortest exact floats."""
     canonical = json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+@cache
+def code_digest(*modules: str) -> str:
+    """sha256 of the code of these modules, blind to layout, comments and docstrings.
+
+    Among the inputs of a step it makes stores compute the step again when what makes it has changed.
+    """
+    whole = hashlib.sha256()
+    for module in modules:
+        spec = find_spec(module)
+        if spec is None or spec.origin is None:
+            raise ValueError(f"module {module} has no source file")
+        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+                node.body = node.body[1:]
+        whole.update(ast.dump(tree).encode())
+    return whole.hexdigest()
 
 
 def _left_out(field: Field[Any], value: Any) -> bool:

@@ -43,7 +43,7 @@ def test_an_interval_that_leaves_out_its_value_is_refused(bad):
 
 @pytest.mark.parametrize("bad", [{}, {"value": 1, "low": "x", "high": 2}, {"value": None, "low": 0, "high": 1}])
 def test_a_dictionary_that_is_no_interval_is_refused(bad):
-    with pytest.raises(SoftscopeError, match="no interval"):
+    with pytest.raises(SoftscopeError, match="not an interval"):
         Interval.from_dict(bad)
 
 
@@ -57,7 +57,7 @@ def test_a_share_has_wilsons_interval(successes, rows):
 
 @pytest.mark.parametrize(("successes", "rows"), [(0, 0), (3, 2), (-1, 5)])
 def test_a_share_of_nothing_is_refused(successes, rows):
-    with pytest.raises(SoftscopeError, match="no share"):
+    with pytest.raises(SoftscopeError, match="not a share"):
         proportion(successes, rows)
 
 

@@ -128,6 +128,19 @@ class TestDeLong:
         half = 1.959964 * math.sqrt(variance)
         assert (found.low, found.high) == pytest.approx((value - half, value + half), abs=0.03 * half)
 
+    def test_half_a_pseudo_row_draws_the_variance_towards_its_upper_bound_where_few_rows_are_misordered(self, path):
+        familiar, unfamiliar = np.arange(12.0), np.append(np.arange(20.0, 28.0), 10.5)
+        a, variance = delong_by_pairs(familiar, unfamiliar)  # one row of 9 is below one of 12
+        rows = 9 * (1 - a)  # the rows that speak: far less than one
+        spread = (rows * variance / (a * (1 - a)) + 0.5 * (1 / 9)) / (rows + 0.5)
+        # Wilson: all p with (a - p)^2 <= z^2 p (1 - p) spread
+        z2 = 1.959963984540054**2 * spread
+        ends = np.roots([1 + z2, -(2 * a + z2), a * a])
+        interval = auroc(familiar, unfamiliar)
+        assert (interval.low, interval.high) == pytest.approx((ends.min(), ends.max()), rel=1e-10)
+        without = stats.norm.ppf(0.975) * math.sqrt(variance)
+        assert a - interval.low > 2 * without, "DeLong's own interval is far too narrow here"
+
     def test_the_interval_agrees_with_the_bootstrap(self):
         familiar, unfamiliar = draw(400, 300, decimals=1)
 
@@ -387,7 +400,7 @@ class TestRocCurve:
     ("familiar", "message"),
     [
         ([], "at least one, found shape"),
-        ([[1.0, 2.0]], r"one score a row, at least one, found shape \(1, 2\)"),
+        ([[1.0, 2.0]], r"one score per row, at least one, found shape \(1, 2\)"),
         ([0.0, 1.0, np.nan, np.nan], "familiar: row 2 is NaN, the first of 2"),
         (["a"], "expected real scores"),
         ([1.0, None], "expected real scores, found object"),

@@ -1,4 +1,4 @@
-"""`softscope tune`: which density fits one's own features best (X8)."""
+"""`softscope tune`: how to tune the density on your features (X8)."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import typer
 from .diagnose import _named
 
 if TYPE_CHECKING:
-    from ..tuning.report import Report
+    from ..tuning import SearchSummary
 
 
 def tune(
@@ -38,40 +38,40 @@ def tune(
     from ..engine import Engine
     from ..files import writable_folder
     from ..runs import Store
-    from ..tuning.report import open_features, search_in_store
+    from ..tuning import open_features, search_in_store
 
     features = open_features(
         head, {"train": train, "test": test}, _named("--ood", ood or []), _named("--before", before or [])
     )
     folder = Path(out)
     writable_folder(folder)
-    found = search_in_store(features, Store(store), Engine(progress=not quiet), settings=settings, seed=seed)
-    pictures = _write(found, folder)
+    summary = search_in_store(features, Store(store), Engine(progress=not quiet), settings=settings, seed=seed)
+    pictures = _write(summary, folder)
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=1, allow_nan=False))
+        typer.echo(json.dumps(summary.to_dict(), indent=1, allow_nan=False))
         return
-    _show(found)
+    _show(summary)
     typer.echo("\n".join(str(folder / name) for name in ("tune.json", *pictures)))
 
 
-def _write(found: "Report", folder: Path) -> list[str]:
+def _write(summary: "SearchSummary", folder: Path) -> list[str]:
     from ..files import write_bytes, write_json
     from ..reporting.style import to_png
     from ..reporting.tuning import against_likelihood, against_options
 
-    figures = {"tune.png": against_options({"": found.search})}
-    if found.search.has_ood:
-        figures["tune-likelihood.png"] = against_likelihood({"": found.search})
+    figures = {"tune.png": against_options({"": summary.search})}
+    if summary.search.has_ood:
+        figures["tune-likelihood.png"] = against_likelihood({"": summary.search})
     for name, figure in figures.items():
         write_bytes(folder / name, to_png(figure))
-    write_json(folder / "tune.json", found.to_dict())
+    write_json(folder / "tune.json", summary.to_dict())
     return list(figures)
 
 
-def _show(found: "Report") -> None:
+def _show(summary: "SearchSummary") -> None:
     from rich.console import Console
 
     console = Console()
-    console.print(found.table())
-    for line in found.advice():
+    console.print(summary.table())
+    for line in summary.advice():
         console.print(f"- {line}", markup=False, highlight=False)

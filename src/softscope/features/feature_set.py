@@ -90,7 +90,7 @@ class FeatureSet:
         With `holes` rows that a file lacks (null) or has too short or long are NaN as well, instead of an error.
         """
         if rows is not None and rows < 1:
-            raise SoftscopeError(f"{self.name}: chunks of {rows} rows", "Ask for at least 1 row a chunk")
+            raise SoftscopeError(f"{self.name}: chunks of {rows} rows", "Ask for at least 1 row per chunk")
         if not 0 <= first <= len(self):
             raise SoftscopeError(f"{self.name}: there is no row {first}", f"Give a number in 0..{len(self)}")
         return self._source.blocks(rows or chunk_rows(self.n_features), first, holes=holes)
@@ -168,9 +168,9 @@ def _numbers_of(features: Any, name: str) -> NDArray:
 
 
 def _open(path: str | os.PathLike[str], labels: bool) -> Opened:
-    found = existing(path)
-    suffix = found.suffix.lower()
-    if found.is_dir() or suffix == ".parquet":
+    there = existing(path)
+    suffix = there.suffix.lower()
+    if there.is_dir() or suffix == ".parquet":
         from .parquet_files import open_parquet
 
         return open_parquet(path, labels=labels)

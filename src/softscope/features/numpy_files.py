@@ -72,8 +72,8 @@ def open_npz(path: str | os.PathLike[str], *, labels: bool = True) -> Opened:
     with file.open() as stream, reading(path, "npz"), zipfile.ZipFile(stream) as archive:
         members = {member.filename: member for member in archive.infolist()}
         if "z.npy" not in members:
-            found = ", ".join(sorted(name.removesuffix(".npy") for name in members)) or "nothing"
-            raise SoftscopeError(f"{path}: expected arrays 'z' and 'labels', found {found}", _SAVE)
+            held = ", ".join(sorted(name.removesuffix(".npy") for name in members)) or "nothing"
+            raise SoftscopeError(f"{path}: expected arrays 'z' and 'labels', found {held}", _SAVE)
         source = _npz_source(file, stream, archive, members["z.npy"])
         known = None
         if labels and "labels.npy" in members:
@@ -115,12 +115,12 @@ def _raw(file: UnchangedFile, name: str, header: _Header, start: int, stop: int)
     return RawSource(file, name, header.shape, header.dtype, start, by_column=header.by_column)
 
 
-def _check_size(header: _Header, name: str, found: int) -> None:
+def _check_size(header: _Header, name: str, size: int) -> None:
     rows, columns = header.shape
     expected = rows * columns * header.dtype.itemsize
-    if found != expected:
+    if size != expected:
         raise SoftscopeError(
-            f"{name}: shape {header.shape} of {header.dtype} needs {expected} bytes, the file has {found}",
+            f"{name}: shape {header.shape} of {header.dtype} needs {expected} bytes, the file has {size}",
             "Write or copy the file again",
         )
 

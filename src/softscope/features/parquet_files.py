@@ -1,6 +1,6 @@
 """parquet: a file, or a folder of files in sorted order, read in record batches and never whole.
 
-Either a column `z` of lists, one a row, or one float column a feature; labels in a column `label` or `labels`. One
+Either a column `z` of lists, one a row, or one float column per feature; labels in a column `label` or `labels`. One
 column a feature needs memory for a page of each column (about 3 MB a feature as most writers set it), whatever N.
 """
 
@@ -55,14 +55,14 @@ class _Part:
     def batches(self, columns: tuple[str, ...], size: int, groups: list[int]) -> Iterator["pa.RecordBatch"]:
         """Record batches of at most `size` rows of the row groups `groups`, which must have as many as announced."""
         self.file.check()
-        found = 0
+        rows = 0
         with reading(self.file.path, "parquet"), _open_file(self.file.path, len(columns)) as parquet:
             for batch in parquet.iter_batches(batch_size=size, row_groups=groups, columns=list(columns)):
-                found += batch.num_rows
+                rows += batch.num_rows
                 yield batch
             expected = sum(self.groups[group] for group in groups)
-            if found != expected:
-                raise ValueError(f"{found} rows, expected {expected}")
+            if rows != expected:
+                raise ValueError(f"{rows} rows, expected {expected}")
 
     def features(self, size: int, groups: list[int], *, holes: bool = False) -> Iterator[NDArray]:
         """The features of the row groups `groups`, at most `size` rows at a time; `holes` as in `Source.blocks`."""
@@ -77,12 +77,12 @@ class _Part:
     def labels(self) -> NDArray[np.int64]:
         """The labels of the file."""
         column = self.layout.label or ""
-        found, row = [np.empty(0, np.int64)], 0
+        blocks, row = [np.empty(0, np.int64)], 0
         for batch in self.batches((column,), 1 << 16, list(range(len(self.groups)))):
             _check_nulls(batch.column(0), f"{self.file.path}: {column}", row)
-            found.append(as_labels(batch.column(0).to_numpy(), f"{self.file.path}: {column}"))
+            blocks.append(as_labels(batch.column(0).to_numpy(), f"{self.file.path}: {column}"))
             row += batch.num_rows
-        return np.concatenate(found)
+        return np.concatenate(blocks)
 
 
 class ParquetSource(Source):
@@ -195,7 +195,7 @@ def _layout(parquet: "pq.ParquetFile", path: str) -> _Layout:
     columns = tuple(name for name in names if name != label)
     if not columns:
         raise SoftscopeError(
-            f"{path}: expected a column 'z' of lists or one float column a feature, found {', '.join(names) or 'none'}",
+            f"{path}: expected a column 'z' of lists or a float column per feature, found {', '.join(names) or 'none'}",
             "Write the features as a column 'z'",
         )
     dtypes = [_float_type(schema.field(name).type, f"{path}: column '{name}'") for name in columns]

@@ -4,11 +4,19 @@ Scores are any real numbers; larger = more uncertain, always. `familiar` holds t
 `unfamiliar` those of out-of-distribution inputs. Intervals are at 95 %.
 """
 
-from .balance import balanced
 from .classification import accuracy, cross_entropy
 from .discoveries import DiscoveryBound, discovery_bound, known_envelope
 from .interval import Interval, mean_interval, proportion
-from .ranking import Comparison, RocCurve, auroc, auroc_difference, average_precision, fpr_at_recall, roc_curve
+from .ranking import (
+    Comparison,
+    RocCurve,
+    auroc,
+    auroc_difference,
+    average_precision,
+    balanced,
+    fpr_at_recall,
+    roc_curve,
+)
 
 __all__ = [
     "Comparison",

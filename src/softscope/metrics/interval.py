@@ -15,7 +15,7 @@ Z95 = 1.959963984540054  # the normal quantile at 97.5 %
 
 @dataclass(frozen=True, order=True)
 class Interval:
-    """A value and the 95 % interval around it, low <= value <= high; `f"{found:.1%}"` formats all three."""
+    """A value and the 95 % interval around it, low <= value <= high; `f"{interval:.1%}"` formats all three."""
 
     value: float
     low: float
@@ -40,15 +40,17 @@ class Interval:
         return {"value": self.value, "low": low, "high": high}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> "Interval":
+    def from_dict(cls, values: Mapping[str, Any]) -> "Interval":
         """The interval that `to_dict` wrote."""
         try:
-            value, low, high = (found[name] for name in ("value", "low", "high"))
+            value, low, high = (values[name] for name in ("value", "low", "high"))
             return cls(
                 float(value), -math.inf if low is None else float(low), math.inf if high is None else float(high)
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise SoftscopeError(f"{found!r} is no interval", "It needs the numbers value, low and high") from error
+            raise SoftscopeError(
+                f"{values!r} is not an interval", "It needs the numbers value, low and high"
+            ) from error
 
     def __format__(self, spec: str) -> str:
         spec = spec or ".4g"
@@ -61,7 +63,7 @@ class Interval:
 def proportion(successes: int, rows: int) -> Interval:
     """The share successes / rows with Wilson's score interval, which stays in [0, 1] and works at 0 and 1."""
     if not 0 <= successes <= rows or rows == 0:
-        raise SoftscopeError(f"{successes} of {rows} rows is no share", "Count successes among at least one row")
+        raise SoftscopeError(f"{successes} of {rows} rows is not a share", "Count successes among at least one row")
     return wilson(successes / rows, rows)
 
 

@@ -22,12 +22,12 @@ def as_scores(values: Any, name: str) -> Floats:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise SoftscopeError(f"{name}: is not an array of numbers ({error})", "Pass one real score a row") from error
+        raise SoftscopeError(f"{name}: is not an array of numbers ({error})", "Pass one real score per row") from error
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
         raise SoftscopeError(f"{name}: expected real scores, found {array.dtype}", "Pass float32 or float64")
     if array.ndim != 1 or array.size == 0:
         raise SoftscopeError(
-            f"{name}: expected one score a row, at least one, found shape {array.shape}", "Check what was passed"
+            f"{name}: expected one score per row, at least one, found shape {array.shape}", "Check what was passed"
         )
     scores = np.ascontiguousarray(array, dtype=np.float64)
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and np.abs(scores).max() > 2.0**53:
@@ -36,7 +36,7 @@ def as_scores(values: Any, name: str) -> Floats:
         bad = np.isnan(scores)
         raise SoftscopeError(
             f"{name}: row {int(bad.argmax())} is NaN, the first of {int(bad.sum())}",
-            "Drop these rows or mend what made them",
+            "Drop these rows or fix their source",
         )
     return scores
 

@@ -88,12 +88,12 @@ def average_precision(familiar: Any, unfamiliar: Any, positive: Side = "unfamili
     """
     wanted, others = _oriented(familiar, unfamiliar, positive)
     below, upto = count(wanted, wanted)
-    found, false = wanted.size - below, others.size - count(others, wanted)[0]
-    flagged = (found + false).astype(np.float64)
-    precision = found / flagged
+    caught, false = wanted.size - below, others.size - count(others, wanted)[0]
+    flagged = (caught + false).astype(np.float64)
+    precision = caught / flagged
     # What one more positive or one more of the others at a score does to the mean: it moves every precision below it.
     gain = precision + np.append(0.0, np.cumsum(false / flagged**2))[upto]
-    loss = np.append(0.0, np.cumsum(found / flagged**2))[count(wanted, others)[1]] * (others.size / wanted.size)
+    loss = np.append(0.0, np.cumsum(caught / flagged**2))[count(wanted, others)[1]] * (others.size / wanted.size)
     variance = _variance(_squares(gain), wanted.size) + _variance(_squares(loss), others.size)
     return _wilson(float(precision.mean()), variance, wanted.size if others.size > 1 else 1)
 
@@ -134,6 +134,24 @@ def roc_curve(familiar: Any, unfamiliar: Any, points: int = 200) -> RocCurve:
     false = 1 - np.searchsorted(low, thresholds, "left") / low.size
     true = 1 - np.searchsorted(high, thresholds, "left") / high.size
     return RocCurve(np.append(np.inf, thresholds), np.append(0.0, false), np.append(0.0, true))
+
+
+def balanced(familiar: int, unfamiliar: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which rows to keep of `familiar` and of `unfamiliar` rows: all of the smaller side, as many of the larger one.
+
+    Takes counts, not scores, so that every estimator is judged on the same rows. Drawn without replacement; ascending.
+    """
+    for rows, side in ((familiar, "familiar"), (unfamiliar, "unfamiliar")):
+        if rows < 1:
+            raise SoftscopeError(f"the {side} side has {rows} rows", "Give at least one row on each side")
+    size = min(familiar, unfamiliar)
+    generator = np.random.default_rng(seed)
+
+    def keep(rows: int) -> NDArray[np.int64]:
+        drawn = np.arange(rows) if rows == size else generator.choice(rows, size, replace=False, shuffle=False)
+        return np.sort(drawn).astype(np.int64)
+
+    return keep(familiar), keep(unfamiliar)
 
 
 def _variance(squares: float, rows: int) -> float:

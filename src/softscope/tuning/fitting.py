@@ -8,13 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..canonical import code_digest
 from ..mixture import GaussianMixture, Kernels, first_statistics, fit_from, held_out_bandwidth, start
 from ..provenance import Stopwatch
 from ..runs import Draft, Run
 from .options import KernelSetting, Setting
 from .spaces import Features, Space
 
-VERSION = 1  # of what a step holds: raised when it changes, so that stores compute it again
+#: What a step's result depends on beside its settings: where this code changes, stores compute it again.
+CODE = (
+    "softscope.tuning.fitting", "softscope.tuning.spaces", "softscope.mixture.gaussian", "softscope.mixture.full",
+    "softscope.mixture.diagonal", "softscope.mixture.bounds", "softscope.mixture.conditioning",
+    "softscope.mixture.kernel", "softscope.mixture.starts",
+)  # fmt: skip
 KERNEL_ROWS = 10_000
 
 
@@ -46,9 +52,9 @@ class Tried:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, the setting's among the others; `kept` is how many components were left."""
-        found = asdict(self)
-        setting, kept = found.pop("setting"), found.pop("components")
-        return {**setting, **found, "kept": kept}
+        values = asdict(self)
+        setting, kept = values.pop("setting"), values.pop("components")
+        return {**setting, **values, "kept": kept}
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ class Bench:
         def write(draft: Draft) -> None:
             draft.json(produce())
 
-        known = {"seed": self.seed, "iterations": self.iterations, "judged": self.judged, "version": VERSION}
+        known = {"seed": self.seed, "iterations": self.iterations, "judged": self.judged, "code": code_digest(*CODE)}
         step = self.run.step("tune", write, inputs={**self.inputs, **known, "setting": asdict(setting)})
         return Tried(setting, **step.json(), seconds=float(step.provenance.get("seconds", 0.0)))
 

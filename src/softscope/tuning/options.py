@@ -18,7 +18,7 @@ from ..estimators.density import Transform
 Fit = Literal["classes", "em"]
 Layer = Literal["before", "after"]
 Covariance = Literal["full", "diagonal", "spherical"]
-Components = Literal["1", "K", "10", "100"]
+ComponentCount = Literal["1", "K", "10", "100"]
 
 FITS: tuple[Fit, ...] = ("classes", "em")
 NEURONS = (100, 256, 512)
@@ -26,13 +26,13 @@ RIDGES = (1e-1, 1e-3, 1e-5, 1e-7)
 LAYERS: tuple[Layer, ...] = ("before", "after")
 COVARIANCES: tuple[Covariance, ...] = ("full", "diagonal", "spherical")
 TRANSFORMS: tuple[Transform, ...] = ("none", "log")
-COMPONENTS: tuple[Components, ...] = ("1", "K", "10", "100")
+COMPONENTS: tuple[ComponentCount, ...] = ("1", "K", "10", "100")
 BANDWIDTHS = (0.5, 1.0, 2.0)
 
 
 @dataclass(frozen=True)
 class Draw:
-    """The four options the paper draws at random: one component a class or free EM, how many neurons, ridge, layer."""
+    """The four options the paper draws at random: one component per class or EM, how many neurons, ridge, layer."""
 
     fit: Fit
     neurons: int
@@ -46,7 +46,7 @@ class Setting(Draw):
 
     covariance: Covariance
     transform: Transform
-    components: Components
+    components: ComponentCount
 
     @property
     def space(self) -> tuple[Layer, Transform, int]:
@@ -105,7 +105,7 @@ def draws(features: int, wanted: int, seed: int, *, layers: Sequence[Layer] = LA
 
 
 def grid(draw: Draw) -> list[Setting]:
-    """The settings of a draw: log z only after the non-linearity, one component a class only with K components."""
+    """The settings of a draw: log z only after the non-linearity, one component per class only with K components."""
     known = asdict(draw)
     return [
         Setting(**known, covariance=covariance, transform=transform, components=components)

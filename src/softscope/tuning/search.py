@@ -17,7 +17,7 @@ from ..runs import Run
 from .fitting import Bench, Tried, try_group
 from .options import (
     COMPONENTS,
-    Components,
+    ComponentCount,
     KernelSetting,
     Layer,
     Setting,
@@ -99,7 +99,7 @@ def tune(
     seed: int = 0,
     iterations: int = ITERATIONS,
     judged: int | None = None,
-    elsewhere: Sequence[Components] = COMPONENTS,
+    elsewhere: Sequence[ComponentCount] = COMPONENTS,
     run: Run | None = None,
     inputs: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
@@ -124,8 +124,8 @@ def tune(
     groups = [*_groups(wanted), *_groups(kernel_settings(features.layers))]
     # The longest first, so that no worker is left alone with one at the end.
     groups.sort(key=_work, reverse=True)
-    found = (engine or Engine(workers=1)).map(partial(try_group, bench), groups, threads=1, label="settings")
-    results = {one.setting: one for group in found for one in group}
+    tried = (engine or Engine(workers=1)).map(partial(try_group, bench), groups, threads=1, label="settings")
+    results = {one.setting: one for group in tried for one in group}
     return Search(
         classes=features.classes,
         features=features.width,
@@ -140,11 +140,11 @@ def tune(
 
 def _groups(settings: Sequence[Any]) -> list[list[Any]]:
     """Settings of one space and one start together."""
-    found: dict[Any, list[Any]] = {}
+    groups: dict[Any, list[Any]] = {}
     for one in settings:
         key = (one.layer, one.transform) if isinstance(one, KernelSetting) else (*one.space, one.components)
-        found.setdefault(key, []).append(one)
-    return list(found.values())
+        groups.setdefault(key, []).append(one)
+    return list(groups.values())
 
 
 def _work(group: Sequence[Any]) -> float:

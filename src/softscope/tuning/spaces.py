@@ -52,10 +52,10 @@ class Features:
 
     def layer(self, name: Layer) -> Sets:
         """The sets of a layer."""
-        found = self.after if name == "after" else self.before
-        if found is None:
+        sets = self.after if name == "after" else self.before
+        if sets is None:
             raise SoftscopeError("no features before the non-linearity were given", "Extract them with layer='before'")
-        return found
+        return sets
 
     def check(self) -> None:
         """Raise a SoftscopeError where the sets don't belong together."""
@@ -132,7 +132,7 @@ class Space:
         }
 
     def log_likelihood(self, log_density: Floats, rows: NDArray) -> float | None:
-        """Mean log density as one of z itself, so that z and log z compare; None where log z is no density of z.
+        """Mean log density as one of z itself, so that z and log z compare; None where log z is not a density of z.
 
         With y = log(z + d), p(z) = q(y) prod_j dy_j/dz_j and dy/dz = 1 / (z + d) = exp(-y): log p(z) = log q(y) -
         sum_j y_j. Values below 0, which y cuts off, have no such density.

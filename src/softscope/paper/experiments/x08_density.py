@@ -19,9 +19,9 @@ from ...features import FeatureSet
 from ...metrics import auroc, balanced
 from ...runs import Store
 from ...tuning import Search, Setting, Tried, tune
-from ...tuning.options import COMPONENTS, Components
-from ...tuning.report import words
+from ...tuning.options import COMPONENTS, ComponentCount
 from ...tuning.spaces import spread_rows
+from ...tuning.summary import words
 from ..training import TrainSettings
 from .base import Mean, Result, Row, Settings, Statement
 from .before_features import before, both_layers
@@ -50,7 +50,7 @@ class SearchSettings(Settings):
     draws: int = 48
     iterations: int = 100
     judged: int | None = None
-    elsewhere: tuple[Components, ...] = COMPONENTS
+    elsewhere: tuple[ComponentCount, ...] = COMPONENTS
 
 
 def _digits(classes: tuple[int, ...], others: tuple[int, ...]) -> NetworkPlan:

@@ -22,7 +22,7 @@ PAPER, LIKELY, AUROC, KERNEL = "the paper's, and the default", "held-out likelih
 
 
 @dataclass(frozen=True)
-class Report:
+class SearchSummary:
     """A search in words and as plain values."""
 
     search: Search
@@ -31,10 +31,10 @@ class Report:
     def chosen(self) -> dict[str, Tried]:
         """By rule; AUROC only where there are OOD sets."""
         search = self.search
-        found = {PAPER: search.paper, LIKELY: search.by_likelihood}
+        by_rule = {PAPER: search.paper, LIKELY: search.by_likelihood}
         if search.has_ood:
-            found[AUROC] = search.by_auroc
-        return {**found, KERNEL: search.kernel}
+            by_rule[AUROC] = search.by_auroc
+        return {**by_rule, KERNEL: search.kernel}
 
     def call(self, one: Tried) -> str:
         """What makes the same estimator: Density(...) or KernelDensity(...)."""
@@ -61,7 +61,7 @@ class Report:
         }
 
     def table(self) -> "Table":
-        """A line a rule."""
+        """One line per rule."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
         from rich.text import Text
@@ -103,7 +103,7 @@ def words(one: Tried) -> str:
     features = "log z" if setting.transform == "log" else "z"
     if isinstance(setting, KernelSetting):
         return f"bandwidth {one.bandwidth:.3g}, {features}, {setting.layer}"
-    how = "one a class" if setting.fit == "classes" else "EM"
+    how = "one per class" if setting.fit == "classes" else "EM"
     return (
         f"{how}, {setting.components} components, {setting.covariance}, ridge {setting.ridge:g}, {features}, "
         f"{setting.neurons} neurons, {setting.layer}"
@@ -133,12 +133,12 @@ def open_features(
     return given
 
 
-def search_in_store(features: Features, store: Store, engine: Engine, *, settings: int, seed: int) -> Report:
+def search_in_store(features: Features, store: Store, engine: Engine, *, settings: int, seed: int) -> SearchSummary:
     """The search, each setting a step of the store: the same files continue where they stopped."""
     layers = [features.layer(name) for name in features.layers]
     files = [[given.stamp() for given in layer.every.values()] for layer in layers]
     run = store.run({"files": files, "names": list(features.after.ood), "classes": features.classes}, kind="Tune")
-    return Report(tune(features, settings=settings, seed=seed, run=run, engine=engine))
+    return SearchSummary(tune(features, settings=settings, seed=seed, run=run, engine=engine))
 
 
 def _before(ood: Mapping[str, str | Path], before: Mapping[str, str | Path]) -> Sets | None:
