@@ -34,7 +34,7 @@ $(VENV)/installed-bench: $(VENV)/installed
 	@touch $@
 
 bench: $(VENV)/installed-bench
-	$(BIN)/softscope bench all
+	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

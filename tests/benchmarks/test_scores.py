@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from softscope.benchmarks import scores as bench
-from softscope.benchmarks.peers import detector
+from benchmarks import scores as bench
+from benchmarks.peers import detector
 from softscope.estimators import scores
 
 HEAD = bench._head(7)

@@ -26,7 +26,7 @@ FIT = """
 import json, resource, sys
 import numpy as np
 import scipy.linalg, sklearn.cluster
-from softscope.benchmarks.child import peak_mb
+from benchmarks.measuring import peak_mb
 from softscope import Density, FeatureSet, Head
 
 features = FeatureSet.open(sys.argv[1])

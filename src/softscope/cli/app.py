@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from .bench import bench
 from .claims import claims
 from .data import data
 from .demo import demo
@@ -44,7 +43,6 @@ def root(
 
 app.command()(demo)
 app.command()(diagnose)
-app.command()(bench)
 app.add_typer(data, name="data")
 app.command()(reproduce)
 app.command()(extract)

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..arrays import Floats
-from ..metrics import auroc, auroc_difference
-from .report import Cost, Row, measure, race
+from softscope.arrays import Floats
+from softscope.metrics import auroc, auroc_difference
+
+from .measuring import Cost, Row, measure, race
 
 _BOOTSTRAPS, _MEASURED = 1000, 5
 

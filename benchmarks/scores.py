@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..estimators.fused import Task, on_all_cores, scores, tasks_of
-from ..features import FeatureSet
-from ..head import Head
+from softscope.estimators.fused import Task, on_all_cores, scores, tasks_of
+from softscope.features import FeatureSet
+from softscope.head import Head
+
+from .measuring import Row, race
 from .peers import detector
-from .report import Row, race
 
 _FEATURES = 512
 _CHUNK = 4096  # rows at a time for the peers: no slower than any other for the product, the fastest for pytorch-ood

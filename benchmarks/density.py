@@ -1,4 +1,4 @@
-"""`softscope bench density`: EM and density scoring against scikit-learn and pytorch-ood, on real features.
+"""`python -m benchmarks density`: EM and density scoring against scikit-learn and pytorch-ood, on real features.
 
 The features are the final layer (H = 512) of a LeNet that the benchmark itself trains on Fashion-MNIST for an epoch;
 they are kept in the user's cache folder for the next run. Everything is measured on one thread: threads of BLAS that
@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, spans
-from ..engine.threads import limited_threads
-from ..features import FeatureSet
-from ..mixture import gaussian
-from ..mixture.full import FullComponents, FullStatistics
-from ..mixture.gaussian import fit_mixture
-from ..mixture.starts import start as found_start
-from .report import Cost, Row, measure, measure_child
+from softscope.arrays import Floats, spans
+from softscope.engine.threads import limited_threads
+from softscope.features import FeatureSet
+from softscope.mixture import gaussian
+from softscope.mixture.full import FullComponents, FullStatistics
+from softscope.mixture.gaussian import fit_mixture
+from softscope.mixture.starts import start as found_start
+
+from .measuring import Cost, Row, measure, measure_child
 
 _RIDGE = 1e-5
 _FIT_ITERATIONS = 10
@@ -57,7 +58,7 @@ def _iteration(z: NDArray, start: NDArray[np.int64], target: float) -> Row:
 
 
 def _memory(path: Path, components: int) -> Row:
-    name = "softscope.benchmarks.density"
+    name = "benchmarks.density"
     ours, _ = measure_child(f"{name}:iterate_ours", str(path), components)
     theirs, _ = measure_child(f"{name}:iterate_theirs", str(path), components)
     return Row(
@@ -194,11 +195,11 @@ def _start(path: Path, components: int) -> NDArray[np.int64]:
 
 
 def _features(quick: bool) -> Path:
-    from ..files import cache_folder
-    from ..models import extract_features
-    from ..paper.datasets import load
-    from ..paper.nets import build
-    from ..paper.training import TrainSettings, train
+    from softscope.files import cache_folder
+    from softscope.models import extract_features
+    from softscope.paper.datasets import load
+    from softscope.paper.nets import build
+    from softscope.paper.training import TrainSettings, train
 
     rows, width = (3_000, 64) if quick else (50_000, 512)
     path = cache_folder() / "bench" / f"fashion-mnist-lenet-{width}-{rows}.safetensors"

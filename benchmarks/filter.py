@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..engine.threads import limited_threads
-from ..paper.filter import BLOCK, Folded, PlainNet, Range, Statistics, inputs, scan
-from ..paper.nets import FilterNet, build
-from ..provenance import cores
-from .report import Row, measure, race
+from softscope.engine.threads import limited_threads
+from softscope.paper.filter import BLOCK, Folded, PlainNet, Range, Statistics, inputs, scan
+from softscope.paper.nets import FilterNet, build
+from softscope.provenance import cores
+
+from .measuring import Row, measure, race
 
 _ALL = 1 << 27
 _MINUTES = 2
@@ -50,7 +51,7 @@ def _scan_row(net: FilterNet, depth: int, rows: int) -> Row:
 
 def _network_row(net: FilterNet, depth: int, rows: int) -> Row:
     """The network alone: bits in memory to logits, each side in the form it likes best."""
-    from ..torch_door import torch
+    from softscope.torch_door import torch
 
     folded = Folded.of(net)
     words = inputs.words(0, np.arange(rows))

@@ -1,9 +1,11 @@
-"""What a benchmark reports: `Cost` (seconds, memory), `Row` (ours beside theirs, and the target), table and JSON.
+"""How a benchmark measures and what it says: `Cost` (seconds, memory), `Row` (ours beside theirs, and the target).
 
 A benchmark module has `run(quick: bool = False) -> Iterable[Row]`; `measure`, `race`, `measure_child` take its times.
+This file run as a program, `python -m benchmarks.measuring package.module:function [...]`, is the child of the last.
 """
 
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -14,9 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ..errors import SoftscopeError
-from ..provenance import Stopwatch
-from . import NAMES
+from softscope.errors import SoftscopeError
+from softscope.provenance import Stopwatch
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S")
 _UNITS = {"cpu": "s", "wall": "s wall", "peak_mb": "MB"}
+NAMES = ("density", "scores", "metrics", "filter")
 _PEERS = ("pytorch-ood",)
+_ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,8 @@ def measure_child(function: str, *arguments: Any) -> tuple[Cost, Any]:
 
     The peak holds the interpreter and imports too: both sides of a comparison must be measured this way.
     """
-    command = [sys.executable, "-m", "softscope.benchmarks.child", function, json.dumps(arguments)]
-    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "benchmarks.measuring", function, json.dumps(arguments)]
+    child = subprocess.run(command, capture_output=True, text=True, check=False, cwd=_ROOT)
     if child.returncode:
         why = (child.stderr.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
         raise SoftscopeError(f"{function}: the measured process failed ({why})", "Run it by hand to see why")
@@ -116,15 +119,10 @@ def measure_child(function: str, *arguments: Any) -> tuple[Cost, Any]:
 
 def run(name: str, quick: bool = False) -> list[Row]:
     """The rows of benchmark `name`; quick ones carry no target, since small sizes prove nothing."""
-    if name not in available():
-        raise SoftscopeError(f"no benchmark is called {name!r}", f"Choose from {', '.join((*available(), 'all'))}")
-    rows: Iterable[Row] = import_module(f"softscope.benchmarks.{name}").run(quick=quick)
+    if name not in NAMES:
+        raise SoftscopeError(f"{name!r}: not a benchmark", f"Choose from {', '.join((*NAMES, 'all'))}")
+    rows: Iterable[Row] = import_module(f"benchmarks.{name}").run(quick=quick)
     return [replace(row, target=None, limit=None) if quick else row for row in rows]
-
-
-def available() -> tuple[str, ...]:
-    """The benchmarks that this installation holds."""
-    return tuple(name for name in NAMES if (Path(__file__).parent / f"{name}.py").exists())
 
 
 def to_dict(rows: Mapping[str, Sequence[Row]], quick: bool, watch: Stopwatch) -> dict[str, Any]:
@@ -140,7 +138,7 @@ def table(name: str, rows: Sequence[Row]) -> "Table":
     from rich.markup import escape
     from rich.table import Table
 
-    title = f"softscope bench {name} (s: CPU seconds)"
+    title = f"python -m benchmarks {name} (s: CPU seconds)"
     shown = Table(
         title=title, caption=_notes(rows) or None, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 1, 0)
     )
@@ -184,3 +182,26 @@ def _notes(rows: Sequence[Row]) -> str:
 
     lines = (f"{row.work}: {'; '.join(filter(None, (row.check, row.note)))}" for row in rows if row.check or row.note)
     return escape("\n".join(lines))
+
+
+def peak_mb() -> float:
+    """Peak resident memory of this process in MB (10^6 bytes)."""
+    try:
+        # On Linux ru_maxrss starts from the parent's size at fork; VmHWM belongs to this program alone.
+        status = Path("/proc/self/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+    except (OSError, IndexError, ValueError):
+        kilo = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilo / 1e6
+
+
+def _child(function: str, arguments: str) -> None:
+    """Call `function` once with JSON `arguments` and print cost and value as the last line."""
+    module, _, name = function.partition(":")
+    work = getattr(import_module(module), name)
+    cost, value = measure(lambda: work(*json.loads(arguments)), repeats=1)
+    print("\n" + json.dumps({"cost": asdict(replace(cost, peak_mb=peak_mb())), "value": value}))
+
+
+if __name__ == "__main__":
+    _child(*sys.argv[1:])
