@@ -7,14 +7,19 @@ PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 
 .PHONY: demo test test-slow lint bench clean
 
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/core: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (a few minutes the first time)"
+	@echo "installing the core into $(VENV)"
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/installed: $(VENV)/core
+	@echo "installing torch and the extras into $(VENV) (a few minutes the first time)"
 	@$(PIP) torch==2.13.0
 	@$(PIP) -e ".[$(EXTRAS)]"
 	@touch $@
 
-demo: $(VENV)/installed
+demo: $(VENV)/core
 	$(BIN)/softscope demo
 
 # Two workers with one thread each: more threads than cores would only wait for each other.

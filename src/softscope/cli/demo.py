@@ -15,12 +15,10 @@ def demo(
     from pathlib import Path
 
     from ..demo import write_demo
-    from ..progress import bar
     from .diagnose import diagnose_files, show
 
     folder = Path(out)
-    with bar(show=not quiet) as progress:
-        files = write_demo(folder, progress=progress)
+    files = write_demo(folder)
     found = diagnose_files(files.head, files.train, files.test, files.ood, files.images, folder, progress=not quiet)
     show(found, as_json=as_json)
     if not as_json:
