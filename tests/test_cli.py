@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from typing import get_args, get_type_hints
 
 import pytest
 import typer
@@ -123,7 +124,7 @@ def test_an_error_is_one_line_on_stderr_and_an_exit_code(monkeypatch, capsys, er
 
 @pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (BrokenPipeError(), 141)])
 def test_an_interruption_outside_a_command_has_its_usual_exit_code(monkeypatch, error, code):
-    def fail():
+    def fail(standalone_mode):
         raise error
 
     monkeypatch.setattr("softscope.cli.app.app", fail)
@@ -165,3 +166,83 @@ cli.main()
     assert done.returncode == 130
     assert "softscope: interrupted; nothing was left half-written" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def options_of(words):
+    """The options of a command, by their first long name."""
+    import typer.main
+
+    command = typer.main.get_command(app)
+    for word in words:
+        command = command.commands[word]
+    return {name: option for option in command.params for name in option.opts if name.startswith("--")}
+
+
+@pytest.mark.parametrize("words", [words for words in commands() if words not in {("guard",), ("data",)}])
+def test_shared_options_are_spelled_alike_everywhere(words):
+    names = options_of(words)
+    assert "--json" in names
+    assert not {"--output", "--silent", "--no-progress"} & set(names)
+    if "--out" in names:
+        assert "-o" in names["--out"].opts
+
+
+def callbacks(group=app):
+    """The function behind each command."""
+    for info in group.registered_commands:
+        yield info.callback
+    for info in group.registered_groups:
+        yield from callbacks(info.typer_instance)
+
+
+@pytest.mark.parametrize("function", callbacks(), ids=lambda function: f"{function.__module__}.{function.__name__}")
+def test_every_number_option_has_the_checked_type(function):
+    for name, hint in get_type_hints(function, include_extras=True).items():
+        kinds = set(get_args(get_args(hint)[0])) or {get_args(hint)[0]} if get_args(hint) else {hint}
+        if kinds & {int, float}:
+            (option,) = hint.__metadata__
+            assert option.parser is not None, name
+            with pytest.raises(SoftscopeError, match="nan: expected"):
+                option.parser("nan")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("-1", "from 1 to"), ("0", "from 1 to"), ("1e3", "from 1 to"), ("x", "from 1 to"), ("9" * 5000, "from 1 to")],
+)
+def test_a_number_out_of_range_is_one_line_before_anything_is_opened(given, said, tmp_path, monkeypatch, capsys):
+    target = tmp_path / "train.safetensors"
+    target.write_text("precious")
+    monkeypatch.setattr(sys, "argv", ["softscope", "extract", "m", "d", "-o", str(tmp_path), "--batch", given])
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert said in shown
+    assert target.read_text() == "precious"
+
+
+@pytest.mark.parametrize("words", [["extract", "a"], ["nothing"], ["extract", "a", "b", "-o", "c", "--layer", "x"]])
+def test_words_that_cannot_be_parsed_are_one_line(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["softscope", *words])
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    shown = capsys.readouterr().err
+    assert shown.startswith("softscope: ")
+    assert shown.count("\n") == 1
+
+
+def test_help_lists_the_commands_in_the_order_a_newcomer_uses_them():
+    shown = run("--help").output
+    order = ["demo", "diagnose", "extract", "guard", "watch", "score", "tune", "data", "claims", "reproduce", "filter"]
+    listed = [line.split()[0] for line in shown.partition("Commands:")[2].splitlines() if line.strip()]
+    assert listed == [name for name in order if name in listed]
+
+
+def test_choices_are_listed_by_help():
+    assert "after|before" in run("extract", "--help").output
+    assert "smoke|laptop|overnight|paper" in "".join(run("reproduce", "--help").output.split())
+
+
+def test_shell_completion_can_be_installed():
+    assert "--install-completion" in run("--help").output

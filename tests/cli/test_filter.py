@@ -55,7 +55,7 @@ def test_bad_arguments_are_one_clear_line_before_any_work(model: Path, tmp_path:
     calls = {
         "seed": [str(model), "--seed", "-1"],
         "threads": [str(model), "--threads", "0"],
-        "finds": [str(model), "--top", "0"],
+        "--top": [str(model), "--top", "0"],
         "nothing-here": [str(tmp_path / "nothing-here")],
         "broken": [str(tmp_path / "broken")],
         "file": [str(model), "-o", str(tmp_path / "file" / "f.png")],
@@ -72,5 +72,5 @@ def test_numbers_of_inputs_are_written_as_one_likes(text: str, value: int) -> No
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "2^99", "x", "2^", "nan", "inf", "9^999999999999", "10^63"])
 def test_what_is_no_number_of_inputs_is_refused(text: str) -> None:
-    with pytest.raises(SoftscopeError, match="no number of inputs"):
+    with pytest.raises(SoftscopeError, match="expected a number of inputs"):
         whole_number(text)

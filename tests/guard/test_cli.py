@@ -151,7 +151,7 @@ REFUSED = {
     "no train": (FIT.replace("train.", "no."), "no.safetensors: no such file"),
     "train not given": ("fit --head head.safetensors --calibration known.safetensors", "density needs .* --train"),
     "unknown estimator": (f"{FIT} --estimator magic", "no estimator is called 'magic'"),
-    "rate of 0": (f"{FIT} --false-alarms 0", "false_alarms is 0.0"),
+    "rate of 0": (f"{FIT} --false-alarms 0", "--false-alarms 0: expected a number from"),
     "rate too small": (f"{FIT} --false-alarms 0.001", "300 calibration rows, a rate of 0.001 needs at least 999"),
     "class too small": (f"{FIT} --false-alarms 0.01 --per-class", "needs at least 99"),
     "calibrated on train": (
@@ -168,7 +168,7 @@ REFUSED = {
     "input that is none": ("score guard.safetensors head.safetensors", "expected tensors 'z'"),
     "input of another kind": ("score guard.safetensors x.csv", "x.csv: "),
     "confidence that 300 rows can't give": (f"{FIT} --false-alarms 1% --confidence 0.99", "needs at least 459"),
-    "confidence of 1": (f"{FIT} --confidence 100%", "confidence is 1.0"),
+    "confidence of 1": (f"{FIT} --confidence 100%", "--confidence 100%: expected a number from"),
 }
 
 

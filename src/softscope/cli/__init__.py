@@ -1,6 +1,7 @@
 """The command line. Files here parse words and call; they compute nothing and import heavy things inside functions."""
 
 import sys
+from typing import Any
 
 _INTERRUPTED = "interrupted; nothing was left half-written"
 
@@ -10,9 +11,16 @@ def main() -> None:
     from ..errors import SoftscopeError
 
     try:
+        import typer
+
         from .app import app
 
-        app()
+        try:
+            sys.exit(app(standalone_mode=False) or 0)
+        except typer.Abort:
+            raise KeyboardInterrupt from None
+        except _usage_error() as error:
+            sys.exit(_misused(error))
     except SoftscopeError as error:
         sys.exit(_complain(str(error), 2))
     except KeyboardInterrupt:
@@ -28,6 +36,22 @@ def main() -> None:
         sys.exit(_complain("not enough memory. Give fewer rows, or use a machine with more", 2))
     except OSError as error:  # a disk or network that fails where no better message was possible
         sys.exit(_complain(str(error), 2))
+
+
+def _misused(error: Any) -> int:
+    """A command without any word shows its help; words that can't be parsed are one line."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message(), file=sys.stderr)
+        return 2
+    message = error.format_message().replace("Value error, ", "").rstrip(".")
+    return _complain(f"{message}. See {error.ctx.command_path if error.ctx else 'softscope'} --help", 2)
+
+
+def _usage_error() -> Any:
+    """typer's exception for words it can't parse, wherever this version keeps it."""
+    import typer
+
+    return typer.BadParameter.__base__
 
 
 def _complain(message: str, code: int) -> int:

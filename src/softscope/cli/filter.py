@@ -8,21 +8,22 @@ from typing import Annotated
 
 import typer
 
+from . import options
+from .options import Address, AsJson, EngineName, Quiet, Seed, StoreFolder
+
 
 def filter_(
     net: Annotated[str, typer.Argument(help="A model saved by softscope, with one channel.", metavar="NET")],
     inputs: Annotated[str, typer.Option(help="How many inputs to draw: 2^27, 1e6 or 5000.")] = "2^24",
-    seed: Annotated[int, typer.Option(help="Seed of the inputs.")] = 0,
-    top: Annotated[int, typer.Option(help="Finds to keep of each class.")] = 5,
-    threads: Annotated[int | None, typer.Option(help="Threads; else one a core.")] = None,
-    picture: Annotated[
-        Path, typer.Option("--picture", "-o", help="Picture of the finds, renewed while the scan runs.")
-    ] = Path("finds.png"),
-    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
-    address: Annotated[str | None, typer.Option(help="A running Ray cluster: host:port, or auto.")] = None,
-    store: Annotated[Path | None, typer.Option(help="Run store; else $SOFTSCOPE_RUNS or ./softscope-runs.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: Seed = 0,
+    top: Annotated[int, options.whole("--top", "Finds to keep of each class.", high=1000)] = 5,
+    threads: Annotated[int | None, options.whole("--threads", "Threads; else one per core.", high=1024)] = None,
+    out: Annotated[Path, options.out("Picture of the finds, renewed while the scan runs.")] = Path("finds.png"),
+    engine: EngineName = "local",
+    address: Address = None,
+    store: StoreFolder = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Draw inputs of black and white pixels uniformly; keep the most confident of each class, and statistics of all.
 
@@ -39,14 +40,14 @@ def filter_(
     saved = load_model(net)
     network = scanned(saved.net)
     names = saved.classes or tuple(map(str, range(network.classes)))
-    report = run_scan(network, what, Store(store), how, names=names, picture=picture, threads=threads)
+    report = run_scan(network, what, Store(store), how, names=names, picture=out, threads=threads)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1, allow_nan=False))
         return
     from rich.console import Console
 
     Console().print(report.table())
-    print(f"{report.summary()}\n{picture}", file=sys.stdout)
+    print(f"{report.summary()}\n{out}", file=sys.stdout)
 
 
 def whole_number(text: str) -> int:
@@ -59,5 +60,7 @@ def whole_number(text: str) -> int:
     except ValueError:
         value = -1
     if not 1 <= value <= 1 << 63 or value != int(value):
-        raise SoftscopeError(f"--inputs {text}: no number of inputs", "Write it as 2^27, 1e6 or 5000 (at most 2^63)")
+        raise SoftscopeError(
+            f"--inputs {text}: expected a number of inputs", "Write it as 2^27, 1e6 or 5000 (at most 2^63)"
+        )
     return int(value)

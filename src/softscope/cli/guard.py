@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..errors import SoftscopeError
+from . import options
+from .options import AsJson, Quiet
 
 if TYPE_CHECKING:
     from ..guard import Summary
@@ -21,25 +23,11 @@ guard = typer.Typer(
 DRIFT = 3
 
 
-def share(given: str | float) -> float:
-    """A rate as people write it, 0.05 or 5%; a default comes as a number."""
-    text = str(given).strip()
-    try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a rate; write 0.05 or 5%") from None
-
-
 GuardFile = Annotated[Path, typer.Argument(help="A guard that `softscope guard fit` wrote.", metavar="GUARD")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Rate = Annotated[
-    float, typer.Option(parser=share, metavar="RATE", help="Share of known inputs that may raise an alarm.")
-]
+Rate = Annotated[float, options.share("--false-alarms", "Share of known inputs that may raise an alarm: 0.05 or 5%.")]
 Confidence = Annotated[
     float | None,
-    typer.Option(
-        parser=share, metavar="SHARE", help="Promise the rate for this very guard, e.g. 0.95; else on average."
-    ),
+    options.share("--confidence", "Promise the rate for this very guard, e.g. 0.95; else on average."),
 ]
 
 
@@ -47,7 +35,7 @@ Confidence = Annotated[
 def fit(
     head: Annotated[Path, typer.Option(help="The last layer: safetensors with weight and bias.")],
     calibration: Annotated[Path, typer.Option(help="Features of known inputs that were not trained on.")],
-    output: Annotated[Path, typer.Option("--output", "--out", "-o", help="The guard, a safetensors file.")],
+    out: Annotated[Path, options.out("The guard, a safetensors file.")],
     train: Annotated[Path | None, typer.Option(help="Training features, where the estimator needs them.")] = None,
     estimator: Annotated[str, typer.Option(help="density, max, entropy, cool, mahalanobis, knn, vim, ...")] = "density",
     false_alarms: Rate = 0.05,
@@ -78,19 +66,20 @@ def fit(
         made = Guard.fit(layer, seen, known, estimator, false_alarms, confidence=confidence, per_class=per_class)
     for warning in caught:
         print(f"softscope: warning: {warning.message}", file=sys.stderr)
-    made.save(output)
-    show_guard(output, made.describe(), as_json=as_json)
+    made.save(out)
+    show_guard(out, made.describe(), as_json=as_json)
 
 
 @guard.command()
 def score(
     path: GuardFile,
     features: Annotated[Path, typer.Argument(help="Features, any number of rows.", metavar="IN")],
-    output: Annotated[Path, typer.Option("--output", "--out", "-o", help="The scores, a parquet file.")],
+    out: Annotated[Path, options.out("The scores, a parquet file.")],
     on_bad: Annotated[
         Literal["error", "flag"], typer.Option(help="Rows that can't be scored: stop with an error, or mark them.")
     ] = "error",
-    batch: Annotated[int | None, typer.Option(min=1, help="Rows at a time, if not about 64 MB of them.")] = None,
+    batch: Annotated[int | None, options.whole("--batch", "Rows at a time, if not about 64 MB of them.")] = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Score features row by row; what was interrupted continues where it stopped. Exit code 3: too many alarms."""
@@ -98,12 +87,12 @@ def score(
     from ..progress import bar
 
     loaded = Guard.load(path)
-    with bar() as progress:
-        summary = score_file(loaded, features, output, on_bad=on_bad, batch=batch, progress=progress)
+    with bar(show=not quiet) as progress:
+        summary = score_file(loaded, features, out, on_bad=on_bad, batch=batch, progress=progress)
     if as_json:
-        typer.echo(json.dumps(summary.to_dict() | {"output": str(output)}, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(summary.to_dict() | {"output": str(out)}, indent=1, ensure_ascii=False))
     else:
-        print_pairs([*_summary(summary), ("output", str(output))])
+        print_pairs([*_summary(summary), ("output", str(out))])
     if summary.exceeded:
         raise typer.Exit(DRIFT)
 

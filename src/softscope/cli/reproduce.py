@@ -3,11 +3,13 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..errors import SoftscopeError
+from . import options
+from .options import Address, AsJson, EngineName, Quiet, StoreFolder
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,15 +18,21 @@ if TYPE_CHECKING:
 def reproduce(
     names: Annotated[list[str], typer.Argument(help="X1a, a figure's label such as fig_2d, or all.", metavar="ID...")],
     scale: Annotated[
-        str, typer.Option(help="smoke (seconds), laptop (minutes), overnight (hours) or paper (all of it).")
+        Literal["smoke", "laptop", "overnight", "paper"],
+        typer.Option(help="Seconds, minutes, hours, or the paper's own protocol."),
     ] = "smoke",
-    runs: Annotated[int | None, typer.Option(help="Independent runs, if not the scale's own number.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the first run, if not the scale's own.")] = None,
-    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
-    address: Annotated[str | None, typer.Option(help="A running Ray cluster: host:port, or auto.")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path("results"),
-    store: Annotated[Path | None, typer.Option(help="Run store; else $SOFTSCOPE_RUNS or ./softscope-runs.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    runs: Annotated[
+        int | None, options.whole("--runs", "Independent runs, if not the scale's own number.", high=10_000)
+    ] = None,
+    seed: Annotated[
+        int | None, options.whole("--seed", "Seed of the first run, if not the scale's own.", 0, options.LAST_SEED)
+    ] = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    out: Annotated[Path, options.out("Folder for results.")] = Path("results"),
+    store: StoreFolder = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Repeat experiments of the paper. What was interrupted continues where it stopped."""
     from ..engine import Engine
@@ -33,20 +41,20 @@ def reproduce(
     from ..runs import Store
 
     entries = list({entry.id: entry for name in names for entry in find(name)}.values())
-    where, how = Store(store), Engine(engine, address=address)
+    where, how = Store(store), Engine(engine, address=address, progress=not quiet)
     done: list[dict[str, Any]] = []
     failed: dict[str, SoftscopeError] = {}
     for entry in entries:
         print(f"{entry.id} {scale}: {entry.title}", file=sys.stderr)
         try:
             experiment = load(entry)
-            done.append(run_and_keep(experiment, scale, store=where, engine=how, folder=output, runs=runs, seed=seed))
+            done.append(run_and_keep(experiment, scale, store=where, engine=how, folder=out, runs=runs, seed=seed))
         except SoftscopeError as error:
             failed[entry.id] = error
     if as_json:
         typer.echo(json.dumps(done, indent=1, ensure_ascii=False, allow_nan=False))
     elif done:
-        _show(done, output)
+        _show(done, out)
     _raise(failed, len(entries))
 
 

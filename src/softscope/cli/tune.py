@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .diagnose import _named
+from . import options
+from .options import AsJson, HeadFile, Quiet, Seed, StoreFolder, named
 
 if TYPE_CHECKING:
     from ..tuning import SearchSummary
 
 
 def tune(
-    head: Annotated[str, typer.Option(help="Last layer: safetensors with weight and bias.", metavar="FILE")],
+    head: HeadFile,
     train: Annotated[str, typer.Option(help="Training features, with labels.", metavar="FILE")],
     test: Annotated[str, typer.Option(help="Test features.", metavar="FILE")],
-    out: Annotated[str, typer.Option("-o", "--out", help="Folder for tune.json and pictures.")],
+    out: Annotated[str, options.out("Folder for tune.json and pictures.")],
     ood: Annotated[
         list[str] | None,
         typer.Option(help="Unfamiliar features (repeatable); without any, likelihood decides.", metavar="NAME=FILE"),
@@ -25,11 +26,13 @@ def tune(
         list[str] | None,
         typer.Option(help="The same before the non-linearity: train=, test=, each --ood.", metavar="NAME=FILE"),
     ] = None,
-    settings: Annotated[int, typer.Option(help="Draws of fit, neurons, ridge and layer (at most 48 at H = 512).")] = 12,
-    seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
-    store: Annotated[Path | None, typer.Option(help="Run store; else $SOFTSCOPE_RUNS or ./softscope-runs.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    settings: Annotated[
+        int, options.whole("--settings", "Draws of fit, neurons, ridge and layer (at most 48 at H = 512).", high=10_000)
+    ] = 12,
+    seed: Seed = 0,
+    store: StoreFolder = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Search the options of the density: covariance, components, ridge, neurons, z or log z, EM or one a class.
 
@@ -41,7 +44,7 @@ def tune(
     from ..tuning import open_features, search_in_store
 
     features = open_features(
-        head, {"train": train, "test": test}, _named("--ood", ood or []), _named("--before", before or [])
+        head, {"train": train, "test": test}, named("--ood", ood or []), named("--before", before or [])
     )
     folder = Path(out)
     writable_folder(folder)
