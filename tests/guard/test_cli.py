@@ -66,7 +66,7 @@ def test_fit_writes_the_guard_that_python_fits_and_says_what_it_promises(run, fi
 def test_a_value_that_no_option_takes_is_a_usage_error(run, tmp_path, line):
     code, out, err = run(f"{line} -o {tmp_path}/out.parquet")
     assert (code, out) == (2, "")
-    assert "'five' is not a rate; write 0.05 or 5%" in err or "'skip' is not one of 'error', 'flag'" in err
+    assert "--false-alarms five: expected a number from" in err or "'skip' is not one of 'error', 'flag'" in err
 
 
 def test_a_rate_in_percent_and_a_confidence_are_promised_for_this_guard(run, tmp_path):
