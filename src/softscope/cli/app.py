@@ -14,6 +14,7 @@ from .extract import extract
 from .filter import filter_
 from .guard import guard
 from .reproduce import reproduce
+from .score import score
 from .tune import tune
 
 _ORDER = ("demo", "diagnose", "extract", "guard", "watch", "score", "tune", "data", "claims", "reproduce", "filter")
@@ -56,6 +57,7 @@ app.command()(demo)
 app.command()(diagnose)
 app.command()(extract)
 app.add_typer(guard, name="guard")
+app.command()(score)
 app.command()(tune)
 app.add_typer(data, name="data")
 app.command()(claims)

@@ -92,7 +92,7 @@ def score(
     if as_json:
         typer.echo(json.dumps(summary.to_dict() | {"output": str(out)}, indent=1, ensure_ascii=False))
     else:
-        print_pairs([*_summary(summary), ("output", str(out))])
+        print_pairs([*summary_pairs(summary), ("output", str(out))])
     if summary.exceeded:
         raise typer.Exit(DRIFT)
 
@@ -164,7 +164,8 @@ def _spread(spread: list[dict[str, Any]]) -> str:
     return f"false alarms from {ends[0]} to {ends[1]}; --per-class makes them equal"
 
 
-def _summary(summary: "Summary") -> list[tuple[str, str]]:
+def summary_pairs(summary: "Summary") -> list[tuple[str, str]]:
+    """What a run counted, as labels and values."""
     scored = summary.rows - summary.bad
     rate = "none could be scored" if summary.rate is None else f"{summary.alarms:,} ({percent(summary.rate)})"
     lines = [
