@@ -15,7 +15,7 @@ from softscope.estimators import ESTIMATORS, Density
 from softscope.features import FeatureSet
 from softscope.files import read_safetensors, stream_safetensors
 from softscope.guard import Guard
-from softscope.guard.saving import contents, digest
+from softscope.guard.saving import contents, write_signed
 from softscope.head import Head
 
 from .test_guard import Failing
@@ -134,12 +134,10 @@ def test_cut_extended_and_scrambled_files_are_refused(small, tmp_path, data):
 
 def forged(guard, path, change):
     """A file whose digest is right and whose contents were changed on purpose."""
-    tensors, metadata = contents(guard)
-    tensors, words = dict(tensors), json.loads(metadata["guard"])
+    tensors, words = contents(guard)
+    tensors, words = dict(tensors), json.loads(json.dumps(words))
     change(tensors, words)
-    metadata["guard"] = json.dumps(words)
-    metadata["sha256"] = digest(tensors, metadata)
-    stream_safetensors(path, {name: (t.dtype, t.shape, [t]) for name, t in tensors.items()}, metadata)
+    write_signed(path, "softscope.guard", "2", tensors, words)
 
 
 FORGERIES = {
@@ -207,12 +205,10 @@ def test_a_forgery_that_changes_nothing_loads(guard, tmp_path):
 
 def test_a_guard_of_softscope_0_1_loads(guard, world, tmp_path):
     """Without confidence, predicted classes and parent."""
-    tensors, metadata = contents(guard)
-    words = {key: v for key, v in json.loads(metadata["guard"]).items() if key not in ("confidence", "parent")}
+    tensors, words = contents(guard)
+    words = {key: value for key, value in words.items() if key not in ("confidence", "parent")}
     tensors = {name: tensor for name, tensor in tensors.items() if name != "calibration.classes"}
-    metadata = metadata | {"version": "1", "guard": json.dumps(words)}
-    blocks = {name: (t.dtype, t.shape, [t]) for name, t in tensors.items()}
-    stream_safetensors(tmp_path / "g.safetensors", blocks, metadata | {"sha256": digest(tensors, metadata)})
+    write_signed(tmp_path / "g.safetensors", "softscope.guard", "1", tensors, words)
     loaded = Guard.load(tmp_path / "g.safetensors")
     np.testing.assert_array_equal(loaded.alarms(world.fresh), guard.alarms(world.fresh))
     assert loaded.describe()["spread"] == []

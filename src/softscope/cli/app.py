@@ -16,6 +16,7 @@ from .guard import guard
 from .reproduce import reproduce
 from .score import score
 from .tune import tune
+from .watch import watch
 
 _ORDER = ("demo", "diagnose", "extract", "guard", "watch", "score", "tune", "data", "claims", "reproduce", "filter")
 
@@ -58,6 +59,7 @@ app.command()(diagnose)
 app.command()(extract)
 app.add_typer(guard, name="guard")
 app.command()(score)
+app.command()(watch)
 app.command()(tune)
 app.add_typer(data, name="data")
 app.command()(claims)

@@ -12,10 +12,19 @@ from .conformal import Promise
 from .guard import Guard
 
 if TYPE_CHECKING:
+    from .monitor import Evidence as Evidence
+    from .monitor import Monitor as Monitor
     from .stream import Summary as Summary
     from .stream import score_file as score_file
+    from .watching import watch_stream as watch_stream
 
-_HOMES = {"Summary": "stream", "score_file": "stream"}
+_HOMES = {
+    "Evidence": "monitor",
+    "Monitor": "monitor",
+    "Summary": "stream",
+    "score_file": "stream",
+    "watch_stream": "watching",
+}
 
 __all__ = ["Guard", "Promise", *_HOMES]
 

@@ -18,6 +18,7 @@ from .conformal import Calibration, Promise, Whole, benjamini_hochberg, check_ra
 
 if TYPE_CHECKING:
     from ..metrics import DiscoveryBound
+    from .monitor import Monitor
 
 PROBES = 16
 
@@ -222,6 +223,19 @@ class Guard:
         """Which group of calibration scores each row is compared with."""
         return predicted(self.head, features) if self.per_class else np.zeros(len(features), np.int64)
 
+    def monitor(self, rate: float = 0.01, seed: int = 0) -> "Monitor":
+        """A watch over a stream of inputs that raises a false alarm with probability at most `rate`, at any time."""
+        from .monitor import Monitor
+
+        return Monitor(self, rate, seed)
+
+    @property
+    def sha256(self) -> str:
+        """The digest of all that makes up the guard, as in its file."""
+        from .saving import guard_sha256
+
+        return guard_sha256(self)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the guard as one safetensors file, atomically."""
         from .saving import save_guard
@@ -234,6 +248,32 @@ class Guard:
         from .saving import load_guard
 
         return load_guard(path)
+
+
+def judged(guard: Guard, rows: NDArray) -> tuple[Floats, Whole]:
+    """The uncertainty and the predicted class of each row; NaN and -1 where a row can't be scored, for any reason."""
+    scores, classes = np.full(len(rows), np.nan), np.full(len(rows), -1, np.int64)
+    finite = np.flatnonzero(np.isfinite(rows).all(axis=1))
+    classes[finite] = predicted_or_none(guard.head, rows if len(finite) == len(rows) else rows[finite])
+    good = np.flatnonzero(classes >= 0)
+    scores[good] = _scores_or_nan(guard.estimator, rows if len(good) == len(rows) else rows[good])
+    classes[~np.isfinite(scores)] = -1
+    return scores, classes
+
+
+def _scores_or_nan(estimator: Estimator, rows: NDArray) -> Floats:
+    """Scores of finite rows, NaN where one is beyond floating point: found by halving, as they are rare."""
+    if not len(rows):
+        return np.empty(0)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = estimator.uncertainty(rows)
+        return np.where(np.isfinite(scores), scores, np.nan)
+    except SoftscopeError:
+        if len(rows) == 1:
+            return np.array([np.nan])
+        half = len(rows) // 2
+        return np.concatenate([_scores_or_nan(estimator, rows[:half]), _scores_or_nan(estimator, rows[half:])])
 
 
 def finite_scores(estimator: Estimator, z: Any) -> Floats:

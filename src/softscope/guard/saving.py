@@ -1,4 +1,4 @@
-"""A guard as one safetensors file: arrays and JSON, nothing that could be executed, under one sha256.
+"""A guard or a monitor's state as one safetensors file: arrays and JSON, nothing to execute, under one sha256.
 
 The digest covers the metadata and every tensor; what remains of a file, the layout of its header, must be exactly
 what we write for these contents. So there is no byte whose change goes unnoticed.
@@ -31,31 +31,23 @@ _PROBE_TOLERANCE = 1e-4
 # 600,000 guards (Kolmogorov).
 _PROBE_DISTANCE = 0.6
 _STATE = "state."
+_MADE_BY = {
+    FORMAT: "Make one with Guard.fit(...).save(path) or `softscope guard fit`",
+    "softscope.monitor": "Make one with Monitor.save(path) or `softscope watch --state`",
+}
 
 
 def save_guard(guard: Guard, path: str | os.PathLike[str]) -> None:
     """Write `guard` to `path`, atomically."""
-    tensors, metadata = contents(guard)
-    blocks = {name: (tensor.dtype, tensor.shape, [tensor]) for name, tensor in tensors.items()}
-    stream_safetensors(path, blocks, metadata | {"sha256": digest(tensors, metadata)})
+    write_signed(path, FORMAT, VERSION, *contents(guard))
 
 
 def load_guard(path: str | os.PathLike[str]) -> Guard:
     """Read the guard in `path`, whole and unchanged, or raise a SoftscopeError."""
-    _, metadata = safetensors_header(path)
-    if metadata.get("format") != FORMAT:
-        raise SoftscopeError(
-            f"{path}: is not a guard", "Make one with Guard.fit(...).save(path) or `softscope guard fit`"
-        )
-    if metadata.get("version") not in READABLE:
-        raise SoftscopeError(
-            f"{path}: a guard of format {metadata.get('version')!r}, expected {VERSION!r}", "Install a newer softscope"
-        )
-    tensors, metadata = read_safetensors(path)
-    _check_unchanged(path, tensors, metadata)
+    tensors, words = read_signed(path, FORMAT, READABLE, "a guard")
     try:
         with np.errstate(all="ignore"):
-            guard = _rebuild(tensors, json.loads(metadata["guard"]))
+            guard = _rebuild(tensors, words)
             scores = finite_scores(guard.estimator, guard.probes[0])
     except Exception as error:  # hostile contents under a right digest meet errors of many types
         reason = error.what if isinstance(error, SoftscopeError) else first_line(error)
@@ -64,8 +56,51 @@ def load_guard(path: str | os.PathLike[str]) -> Guard:
     return guard
 
 
-def contents(guard: Guard) -> tuple[dict[str, NDArray], dict[str, str]]:
-    """All that makes up a guard."""
+def guard_sha256(guard: Guard) -> str:
+    """The digest that is also in the guard's file."""
+    tensors, words = contents(guard)
+    return digest(tensors, _metadata(FORMAT, VERSION, words))
+
+
+def write_signed(
+    path: str | os.PathLike[str], kind: str, version: str, tensors: Mapping[str, NDArray], words: Mapping[str, Any]
+) -> None:
+    """Write tensors and plain values under one sha256, as a safetensors file, atomically."""
+    metadata = _metadata(kind, version, words)
+    blocks = {name: (tensor.dtype, tensor.shape, [tensor]) for name, tensor in tensors.items()}
+    stream_safetensors(path, blocks, metadata | {"sha256": digest(tensors, metadata)})
+
+
+def read_signed(
+    path: str | os.PathLike[str], kind: str, versions: tuple[str, ...], called: str
+) -> tuple[dict[str, NDArray], dict[str, Any]]:
+    """What `write_signed` wrote, unchanged; `called` says in errors what was expected."""
+    _, metadata = safetensors_header(path)
+    if metadata.get("format") != kind:
+        raise SoftscopeError(f"{path}: is not {called}", _MADE_BY[kind])
+    if metadata.get("version") not in versions:
+        raise SoftscopeError(
+            f"{path}: {called} of format {metadata.get('version')!r}, expected {versions[-1]!r}",
+            "Install a newer softscope",
+        )
+    tensors, metadata = read_safetensors(path)
+    _check_unchanged(path, tensors, metadata)
+    try:
+        words = json.loads(metadata[kind.rpartition(".")[2]])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise SoftscopeError(f"{path}: {called} without its settings", "Make it again") from error
+    if not isinstance(words, dict):
+        raise SoftscopeError(f"{path}: {called} without its settings", "Make it again")
+    return tensors, words
+
+
+def _metadata(kind: str, version: str, words: Mapping[str, Any]) -> dict[str, str]:
+    name = kind.rpartition(".")[2]
+    return {"format": kind, "version": version, name: json.dumps(plain(words, name))}
+
+
+def contents(guard: Guard) -> tuple[dict[str, NDArray], dict[str, Any]]:
+    """All that makes up a guard: its tensors and its settings."""
     fitted, head = guard.estimator, guard.head
     name = fitted.info.name
     if name not in ESTIMATORS or estimator_class(name) is not type(fitted):
@@ -89,7 +124,7 @@ def contents(guard: Guard) -> tuple[dict[str, NDArray], dict[str, str]]:
         "parent": guard.parent,
         "softscope": __version__,
     }
-    return tensors, {"format": FORMAT, "version": VERSION, "guard": json.dumps(plain(words, "guard"))}
+    return tensors, words
 
 
 def digest(tensors: Mapping[str, NDArray], metadata: Mapping[str, str]) -> str:

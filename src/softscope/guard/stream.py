@@ -20,9 +20,8 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..progress import Progress, silent
 from .conformal import Whole
-from .guard import Guard, predicted_or_none
+from .guard import Guard, judged
 from .parts import Parts, working_folder
-from .saving import contents, digest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,7 +92,7 @@ def score_file(
     check_columns(features.n_features, f"{features.name}: z", columns=guard.head.n_features)
     target = _checked_output(Path(output), Path(source))
     size = batch or chunk_rows(features.n_features, features.dtype.itemsize, BATCH_BYTES)
-    key = {"guard": digest(*contents(guard)), "input": features.stamp(), "batch": size, "softscope": __version__}
+    key = {"guard": guard.sha256, "input": features.stamp(), "batch": size, "softscope": __version__}
     with working_folder(target) as folder:
         parts = Parts(folder, fingerprint(key), len(features), size)
         done = parts.done()
@@ -115,21 +114,14 @@ def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) ->
             check_finite(rows, f"{name}: z", first_row=first)
         except SoftscopeError as error:
             raise SoftscopeError(error.what, _FLAG) from error
-    good = np.flatnonzero(np.isfinite(rows).all(axis=1))
-    classes = predicted_or_none(guard.head, _chosen(rows, good))
-    good, classes = good[classes >= 0], classes[classes >= 0]
-    scores = np.empty(0)
-    if len(good):
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = guard.estimator.uncertainty(_chosen(rows, good))
-    sound = np.isfinite(scores)
-    good, classes, scores = good[sound], classes[sound], scores[sound]
-    bad = np.ones(len(rows), bool)
-    bad[good] = False
+    scores, classes = judged(guard, rows)
+    bad = classes < 0
     if on_bad == "error" and bad.any():
         raise SoftscopeError(
             f"{name}: row {first + int(bad.argmax())} can't be scored, its features are too large", _FLAG
         )
+    good = np.flatnonzero(~bad)
+    scores, classes = scores[good], classes[good]
     groups = classes if guard.per_class else np.zeros(len(good), np.int64)
     p_values = guard.calibration.p_values(scores, groups)
     values: dict[str, Any] = {"row": np.arange(first, first + len(rows))}
@@ -141,11 +133,6 @@ def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) ->
     table = pa.table(values)
     words = {"guard": repr(guard)} | ({"classes": json.dumps(guard.head.classes)} if guard.head.classes else {})
     return table.replace_schema_metadata(words)
-
-
-def _chosen(rows: NDArray, numbers: Whole) -> NDArray:
-    """The rows of these numbers, not copied where they are all."""
-    return rows if len(numbers) == len(rows) else rows[numbers]
 
 
 def _checked_output(target: Path, source: Path) -> Path:
