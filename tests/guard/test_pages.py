@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-BLOCK = re.compile(r"```python\n(.*?)```\n+((?:    .*\n)*)", re.DOTALL)
+BLOCK = re.compile(r"```python\n(.*?)```\n+((?:    [^\n]*\n)*)", re.DOTALL)
 
 
 @pytest.mark.parametrize("page", ["guarantees.md"])

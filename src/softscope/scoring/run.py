@@ -18,7 +18,6 @@ from ..engine import Engine
 from ..errors import SoftscopeError
 from ..files import writable_folder
 from ..guard import Guard, Summary
-from ..guard.saving import contents, digest
 from ..locks import locked
 from ..progress import Progress, silent
 from ..provenance import Stopwatch
@@ -137,7 +136,7 @@ def _description(job: Job, files: Sequence[InputFile], unit_bytes: int) -> dict[
     return {
         "format": FORMAT,
         "softscope": __version__,
-        "guards": [digest(*contents(guard)) for guard in job.guards],
+        "guards": [guard.sha256 for guard in job.guards],
         "inputs": fingerprint(list(files)),
         "unit_bytes": unit_bytes,
     }
