@@ -1,5 +1,6 @@
 """The paper's theory, executable: structures, vector fields, valid OOD regions and their sizes."""
 
+from .caps import auroc_cap, confidence_caps, largest_odds, loss_floor
 from .fields import density_field, entropy_field, max_field
 from .known import KnownMixture
 from .plane import Plane
@@ -55,6 +56,8 @@ __all__ = [
     "SlabRegion",
     "SphericalCode",
     "StructureReport",
+    "auroc_cap",
+    "confidence_caps",
     "confidence_threshold",
     "density_field",
     "density_region",
@@ -63,9 +66,11 @@ __all__ = [
     "entropy_region",
     "exact_region",
     "gaussian_offset",
+    "largest_odds",
     "linear_region",
     "log_ball_volume",
     "lopsided",
+    "loss_floor",
     "max_field",
     "optimal_structure",
     "random_rotation",

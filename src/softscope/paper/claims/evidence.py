@@ -112,6 +112,36 @@ def _read(path: Path) -> dict[str, Any]:
     return dict(result)
 
 
+def _two_classes(result: dict[str, Any]) -> list[Evidence]:
+    """T28 from X3: half the norm of w_1 + w_2 of heads with two classes."""
+    heads = [head for head in result["tables"].get("heads", []) if head["classes"] == 2]
+    rows = []
+    for head in heads:
+        (first, second), cosine = head["norms"], head["cosines"][0]
+        half = 0.5 * (first**2 + second**2 + 2 * first * second * cosine) ** 0.5
+        rows.append({"network": f"{head['network']}, seed {head['seed']}", "half_sum": half, "cosine": cosine})
+    return rows
+
+
+def _structures(result: dict[str, Any]) -> list[Evidence]:
+    """T29 from X4: loss, accuracy and AUROC of networks with a frozen head."""
+    return [
+        {
+            "network": f"X4 {table} {row['structure']}, norm {row['norm']:g}, seed {row['seed']}",
+            "structure": row["structure"],
+            "norm": row["norm"],
+            "seed": row["seed"],
+            "aligned": table == "aligned",
+            "loss": row["cross_entropy"],
+            "accuracy": row["accuracy"],
+            "auroc": row["auroc"]["max"],
+        }
+        for table in ("networks", "aligned", "scales")
+        for row in result["tables"].get(table, [])
+        if row["structure"] != "trainable"
+    ]
+
+
 def _alignment(result: dict[str, Any]) -> list[Evidence]:
     """T30 from X9: the median of the largest cosine of known inputs, by data set, and how long each network trained."""
     (cosines,) = [row for row in result["tables"].get("mental", []) if row["of"].startswith("largest cos, t")] or [{}]
@@ -157,6 +187,8 @@ def _filter(result: dict[str, Any]) -> list[Evidence]:
 
 
 _READERS: dict[str, tuple[str, Callable[[dict[str, Any]], list[Evidence]]]] = {
+    "T28": ("X3", _two_classes),
+    "T29": ("X4", _structures),
     "T30": ("X9", _alignment),
     "T31": ("X9", _falling),
     "T33": ("X6", _filter),
