@@ -148,8 +148,8 @@ def check_bounded(*, caps: Caps = confidence_caps, rows: Rows | None = None, see
         f"class {excess:.2f} times the floor; the sandwich with one class out of reach has AUROC {_area(out)} (cap "
         f"{100 * out['auroc_cap']:.1f}), the same shape with all classes in reach {_area(reached)}, the optimal "
         f"structure {_area(best)}: there the bound, not the shape, breaks detection; the stack has {_area(stacked)} "
-        f"(cap {100 * stacked['auroc_cap']:.1f}), and {_area(lifted)} when a bias lifts its middle class: a class that is "
-        f"sure at the origin is no remedy, so for the stack the bound is not the whole story; {x4['said']}",
+        f"(cap {100 * stacked['auroc_cap']:.1f}), and {_area(lifted)} when a bias lifts its middle class: a class that "
+        f"is sure at the origin is no remedy, so for the stack the bound is not the whole story; {x4['said']}",
         {"seed": seed, "networks": cases, "smallest_excess_loss": above, "smallest_room_auroc": below, "x4": x4},
         {
             "no loss is below its floor": above > -1e-9,
