@@ -76,16 +76,18 @@ def _table(written: dict[str, Any]) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from ..paper.experiments.base import Row
+    from ..paper.experiments.verdict import Row
 
     title = Text(f"{written['id']} ({written['scale']}): {written['title']}", style="bold")
     table = Table(
-        "", "the paper", "ours", "verdict", title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+        "", "the paper", "ours", "rule", "verdict", title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False
     )
     for kept in written["rows"]:
         row = Row.from_dict(kept)
         paper = "" if row.paper is None else row.paper.show(row.digits)
-        table.add_row(*map(Text, (row.label, paper, f"{row.ours.show(row.digits)} {row.unit}", row.verdict)))
+        table.add_row(
+            *map(Text, (row.label, paper, f"{row.ours.show(row.digits)} {row.unit}", row.rule, row.explained()))
+        )
     return table
 
 

@@ -12,8 +12,8 @@ import torch
 
 from softscope.head import Head
 from softscope.paper.experiments.networks import Images, NetworkPlan, trained
-from softscope.paper.experiments.photographs import Photographs
 from softscope.paper.experiments.transfer import ActivationPlan, TransferPlan, activations, transferred
+from softscope.paper.experiments.x10_plans import Photographs
 from softscope.paper.training import TrainSettings
 from softscope.runs import Store
 
@@ -94,7 +94,7 @@ def test_grey_images_have_one_channel_and_keep_their_labels(monkeypatch: pytest.
 
     colour = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
     found = ImageSet(colour, np.arange(4), tuple("abcd"), "beans", "test", None, {}, ("image 7: broken",))
-    monkeypatch.setattr("softscope.paper.experiments.photographs.load", lambda *given, **named: found)
+    monkeypatch.setattr("softscope.paper.experiments.x10_plans.load", lambda *given, **named: found)
     grey = Photographs("beans", size=8, grey=True).load("test")
     assert grey.images.shape == (4, 8, 8, 1)
     np.testing.assert_array_equal(grey.labels, found.labels)

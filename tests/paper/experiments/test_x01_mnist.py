@@ -23,7 +23,7 @@ def test_the_network_learns_and_finds_what_it_never_saw(result: Result) -> None:
     found = {row.label: row for row in result.rows}
     assert found["accuracy on test data"].ours.value > 90
     assert found["AUROC of U_entropy"].ours.value > 75
-    assert found["share of OOD more confident than the median of training"].verdict == "as the paper says"
+    assert found["share of OOD more confident than the median of training"].verdict == "undecided", "a single run"
     assert found["its worst triple"].ours.value <= found["AUROC of U_entropy over 2 triples of classes"].ours.value
 
 

@@ -17,5 +17,5 @@ def test_x2_writes_every_picture_as_png_and_svg_with_its_caption(tmp_path):
     assert set(written["captions"]) == set(PICTURES)
     verdicts = {row["label"]: row["verdict"] for row in written["rows"]}
     assert verdicts["cos(w_i, w_j) after descent, K = 3 (T12)"] == "agrees"
-    assert verdicts["pairs ordered against max cos, K = 3, H = 2, norm 5 (T15)"] == "as the paper says"
-    assert verdicts["pairs ordered against max cos, K = 3, H = 3, norm 5 (T15)"] == "not as the paper says"
+    assert verdicts["pairs ordered against max cos, K = 3, H = 2, norm 5 (T15)"] == "holds"
+    assert verdicts["pairs ordered against max cos, K = 3, H = 3, norm 5 (T15)"] == "does not hold"

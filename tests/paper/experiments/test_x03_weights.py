@@ -45,11 +45,11 @@ def torch_start(column: Column) -> NetworkPlan:
 
 
 def test_resnet18_is_the_network_that_x9_trains_at_the_same_scale() -> None:
-    from softscope.paper.experiments import x09_benchmark
+    from softscope.paper.experiments import x09_five_sets
 
     for scale in ("laptop", "paper"):
-        benchmark = x09_benchmark.SCALES[scale]
-        trained = [plan for one in benchmark.single_runs() for plan in x09_benchmark.plans(one)]
+        benchmark = x09_five_sets.SCALES[scale]
+        trained = [plan for one in benchmark.single_runs() for plan in x09_five_sets.plans(one)]
         columns = [column for column in SCALES[scale].columns if column.plan.net == "resnet18"]
         assert [column.plan.data.name for column in columns] == ["cifar10", "cifar100"]
         for column in columns:

@@ -11,9 +11,8 @@ from softscope.engine import Engine
 from softscope.errors import SoftscopeError
 from softscope.paper.experiments.base import Result
 from softscope.paper.experiments.networks import NetworkPlan, trained
-from softscope.paper.experiments.structured import MAKERS, StructurePlan
 from softscope.paper.experiments.x01_mnist import SCALES as PLANE_SCALES
-from softscope.paper.experiments.x04_structures import PAPER, SCALES, run
+from softscope.paper.experiments.x04_structures import MAKERS, PAPER, SCALES, StructurePlan, run
 from softscope.runs import Store
 
 SMOKE = SCALES["smoke"]
@@ -86,10 +85,10 @@ def test_an_unknown_structure_is_one_clear_line() -> None:
 
 def test_the_table_has_the_papers_numbers_and_the_pictures_their_captions(result: Result) -> None:
     found = {row.label: row for row in result.rows}
-    for name, (accuracy, loss, area) in PAPER.items():
-        assert found[f"{name}: accuracy"].paper == accuracy
-        assert found[f"{name}: cross-entropy"].paper == loss
-        assert found[f"{name}: AUROC of U_entropy"].paper == area
+    for name, line in PAPER.items():
+        assert found[f"{name}: accuracy"].paper == line["accuracy"]
+        assert found[f"{name}: cross-entropy"].paper == line["cross_entropy"]
+        assert found[f"{name}: AUROC of U_entropy"].paper == line["auroc"]
         assert found[f"{name}: AUROC of U_density (past the paper)"].paper is None
     assert found["trainable: accuracy"].ours.value > 90
     assert found["optimal: accuracy"].ours.value > 90

@@ -16,7 +16,7 @@ from softscope.metrics import auroc
 from softscope.paper.claims.trained import check_ensemble, check_entropy_preferred
 from softscope.paper.experiments import find
 from softscope.paper.experiments.base import Result
-from softscope.paper.experiments.ensemble import average, together
+from softscope.paper.experiments.judge import average, together
 from softscope.paper.experiments.x07_depth import SCALES, run
 from softscope.runs import Store
 
@@ -73,15 +73,16 @@ def test_accuracy_and_auroc_are_given_for_both_directions_and_every_depth(smoke:
     assert len(smoke.tables["runs"]) == 8
 
 
-def test_a_gain_is_the_mean_difference_over_runs_and_judged_by_two_standard_errors(smoke: Result) -> None:
+def test_a_gain_is_the_mean_difference_over_runs_and_judged_by_its_interval(smoke: Result) -> None:
     row = next(row for row in smoke.rows if row.label == "digits-0-1-2-3-4: AUROC of U_entropy, 4 less 2 layers")
     kept = [own for own in smoke.tables["runs"] if own["direction"].startswith("digits-0")]
     deep, shallow = ([own["entropy"] for own in kept if own["layers"] == layers] for layers in (4, 2))
     gains = np.subtract(deep, shallow)
     assert row.ours.value == pytest.approx(gains.mean())
     assert row.ours.standard_error == pytest.approx(gains.std(ddof=1) / np.sqrt(2))
-    improved = gains.mean() > 2 * gains.std(ddof=1) / np.sqrt(2)
-    assert row.verdict == ("as the paper says" if improved else "not as the paper says")
+    half = 12.706 * gains.std(ddof=1) / np.sqrt(2)  # t(0.975, 1)
+    improved, worse = gains.mean() > half, gains.mean() < -half
+    assert row.verdict == ("holds" if improved else "does not hold" if worse else "undecided")
 
 
 def test_the_tables_are_evidence_that_the_claims_read(smoke: Result) -> None:

@@ -12,9 +12,8 @@ import pytest
 pytest.importorskip("torch")
 
 from softscope.engine import Engine
-from softscope.paper.experiments.five_sets import Recipe
-from softscope.paper.experiments.x09_benchmark import SCALES, measured, run
-from softscope.paper.experiments.x09_rows import Found
+from softscope.paper.experiments.table import Lines
+from softscope.paper.experiments.x09_five_sets import SCALES, Recipe, measured, run
 from softscope.runs import Store
 
 TINY = replace(
@@ -34,7 +33,7 @@ def judged_steps(store: Path) -> list[Path]:
     return sorted(store.glob("NetworkPlan-*/judge-*/manifest.json"))
 
 
-def assert_same(found: Found, expected: Found) -> None:
+def assert_same(found: Lines, expected: Lines) -> None:
     """The same weights, features and accuracy, but for the last bits, which depend on where an array lies in memory."""
     assert {name: len(runs) for name, runs in found.items()} == {name: len(runs) for name, runs in expected.items()}
     for name, runs in found.items():

@@ -7,8 +7,8 @@ import pytest
 
 from softscope.engine import Engine
 from softscope.paper.experiments import find
-from softscope.paper.experiments.base import Reported
 from softscope.paper.experiments.literature import beside, literature, shared_pairs
+from softscope.paper.experiments.verdict import Reported
 from softscope.runs import Store
 
 FIVE = ("mnist", "fashion_mnist", "svhn", "cifar10", "cifar100")
@@ -55,13 +55,15 @@ def test_a_range_of_studies_holds_within_it_and_a_single_study_is_a_number() -> 
     pytest.importorskip("torch")
     from softscope.paper.experiments.x11_literature import _rows
 
-    found = {"cifar10": [network("cifar10", 92.0)]}
-    rows = _rows(found, "cifar10", "svhn", shared_pairs(FIVE)["cifar10", "svhn"])
+    found = {"cifar10": [network("cifar10", 92.0), network("cifar10", 92.01)]}
+    pair = "cifar10", "svhn", shared_pairs(FIVE)["cifar10", "svhn"]
+    rows = _rows(found, *pair)
     assert [row.label.split(": ")[1].split(" (")[0] for row in rows] == ["U_max", "Mahalanobis", "U_density"]
-    assert rows[0].verdict == "as the paper says"
+    assert rows[0].verdict == "holds"
+    assert _rows({"cifar10": [network("cifar10", 92.0)]}, *pair)[0].verdict == "undecided"
     assert rows[1].paper == Reported(93.9)
-    outside = _rows({"cifar10": [network("cifar10", 80.0)]}, "cifar10", "svhn", shared_pairs(FIVE)["cifar10", "svhn"])
-    assert outside[0].verdict == "not as the paper says"
+    outside = _rows({"cifar10": [network("cifar10", 80.0), network("cifar10", 80.01)]}, *pair)
+    assert outside[0].verdict == "does not hold"
 
 
 def test_at_the_smallest_scale_the_table_stands_alone(tmp_path: Any) -> None:
@@ -71,5 +73,5 @@ def test_at_the_smallest_scale_the_table_stands_alone(tmp_path: Any) -> None:
     result = run(SCALES["smoke"], Store(tmp_path), Engine(workers=1, progress=False))
     assert [entry.id for entry in find("table_reported_results")] == ["X11"]
     assert len(result.tables["literature"]) == 15
-    assert [row.verdict for row in result.rows] == ["as the paper says", "agrees"]
+    assert [row.verdict for row in result.rows] == ["holds", "agrees"]
     assert not list(tmp_path.iterdir()), "no network was trained"

@@ -1,6 +1,7 @@
 """The register of experiments: the paper's ids and figure labels, and the module behind each, imported when asked for.
 
-A module of this room holds `SCALES` (the settings of "smoke", "laptop" and "paper") and `run(settings, store, engine)`.
+A module of this room holds `SCALES` (the settings of "smoke", "laptop", for some "overnight", and "paper") and
+`run(settings, store, engine)`.
 A new experiment is one line in `REGISTER`.
 """
 
@@ -61,7 +62,7 @@ REGISTER = (
         "X9",
         ("table_AUROC_bench", "fig_grid_auroc", "fig_cifar_etc"),
         "five data sets, each against the other four",
-        "x09_benchmark",
+        "x09_five_sets",
     ),
     Entry(
         "X10",

@@ -1,13 +1,11 @@
-"""What the literature reports (X11, table_reported_results), from `reported.json`, beside our numbers."""
+"""What the literature reports (X11, table_reported_results), from `printed.toml`, beside our numbers."""
 
-import json
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from .base import Mean
-from .x09_rows import Found
+from .table import Lines, Table
+from .verdict import Mean, printed
 
 #: what a study calls its method -> the estimator here that does the same to a network trained in the usual way
 ALIKE = {"Softmax": "plain-max", "Mahalanobis(vanilla)": "mahalanobis", "DDU": "density"}
@@ -45,9 +43,9 @@ class Line:
 @cache
 def literature() -> tuple[Line, ...]:
     """All lines, in the order of the paper's table."""
-    kept = json.loads((files(__package__) / "reported.json").read_text(encoding="utf-8"))
-    known = {key: Citation(**{**found, "authors": tuple(found["authors"])}) for key, found in kept["citations"].items()}
-    return tuple(Line(**{**line, "citation": known[line["citation"]]}) for line in kept["lines"])
+    studies = printed("X11.citations").items()
+    known = {key: Citation(**{**study, "authors": tuple(study["authors"])}) for key, study in studies}
+    return tuple(Line(**{**line, "citation": known[line["citation"]]}) for line in printed("X11.table"))
 
 
 def shared_pairs(names: Any) -> dict[tuple[str, str], list[Line]]:
@@ -59,19 +57,18 @@ def shared_pairs(names: Any) -> dict[tuple[str, str], list[Line]]:
     return pairs
 
 
-def ours(found: Found, score: str, learned: str, ood: str) -> Mean:
+def ours(networks: Lines, score: str, learned: str, ood: str) -> Mean:
     """AUROC of our networks for a pair, in percent, over runs."""
-    return Mean.over([own.auroc(score, ood) for own in found[learned]])
+    return Mean.of([own.auroc(score, ood) for own in networks[learned]])
 
 
-def beside(found: Found, lines: tuple[Line, ...] | None = None) -> list[dict[str, Any]]:
+def beside(networks: Lines, lines: tuple[Line, ...] | None = None) -> Table:
     """The lines with our AUROCs beside them, empty where we have no network for the pair."""
     out = []
     for line in literature() if lines is None else lines:
-        known = line.learned in found and any(line.ood in own.diagnosis.ood for own in found[line.learned])
-        cells = [
-            f"{words} {ours(found, score, line.learned, line.ood).show(1)}" for score, words in OURS.items() if known
-        ]
+        known = line.learned in networks and any(line.ood in own.diagnosis.ood for own in networks[line.learned])
+        pair = line.learned, line.ood
+        cells = [f"{words} {ours(networks, score, *pair).show(1)}" for score, words in OURS.items() if known]
         reported = ", ".join(f"{method} {value:.1f}" for method, value in line.scores.items())
         out.append(
             {

@@ -166,6 +166,11 @@ def trained(store: Store, plan: NetworkPlan) -> TrainedNetwork:
     return TrainedNetwork(plan, fit, made)
 
 
+def is_trained(store: Store, plan: NetworkPlan) -> bool:
+    """Whether the store has the trained network of `plan`: a step's manifest appears with the whole step."""
+    return any(store.run(plan, kind=type(plan).__name__).path.glob("train-*/manifest.json"))
+
+
 def subsets(networks: list[TrainedNetwork]) -> list[str]:
     """Every data set that `networks` used in part, each once."""
     return list(dict.fromkeys(line for network in networks for line in network.numbers["subsets"]))

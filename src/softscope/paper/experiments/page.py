@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SoftscopeError
-from .base import SCALE_NAMES, Row
+from .base import SCALE_NAMES
+from .verdict import MARGINS, NUMBERS, STATEMENTS, UNDECIDED, Row, Statement, count, printed
 
 COMMAND = "python -m softscope.paper.experiments.page > docs/results.md"
 
 
 def results_page(results: Path) -> str:
     """The page as Markdown, its links relative to a folder beside `results`."""
-    found = (
-        [kept for home in sorted(results.iterdir(), key=_place) if (kept := _largest(home))] if results.exists() else []
-    )
+    homes = sorted(results.iterdir(), key=_place) if results.exists() else []
+    found = [kept for home in homes if (kept := _largest(home))]
     if not found:
         raise SoftscopeError(f"{results}: no result of an experiment", "Run `softscope reproduce all`, then this again")
-    return "\n\n".join([_head(), _overview(found), *map(_section, found)]) + "\n"
+    return "\n\n".join([_TITLE, _conclusions(found), _RULES, _overview(found), *map(_section, found)]) + "\n"
 
 
 def _place(home: Path) -> tuple[int, str]:
@@ -38,41 +38,100 @@ def _largest(home: Path) -> dict[str, Any] | None:
                 kept = json.loads(path.read_text(encoding="utf-8"))
                 return kept if {"id", "rows", "command"} <= kept.keys() else None
             except (ValueError, AttributeError) as error:
-                raise SoftscopeError(f"{path}: is no result of an experiment ({error})", "Run it again") from error
+                raise SoftscopeError(f"{path}: is not a result of an experiment ({error})", "Run it again") from error
     return None
 
 
-def _head() -> str:
-    return (
-        "# Results beside the paper's\n\n"
-        'Every experiment of "Understanding Softmax Confidence and Uncertainty" (Pearce, Brintrup, Zhu 2021) that was '
-        "run here, at the largest scale that was run: `paper` is the paper's own protocol, `laptop` a smaller one. "
-        f"This page is written by `{COMMAND}` from the files in `results/`; each section names the command that "
-        "repeats it. Ours are means ± standard error over runs. Times are wall times of all steps, one after another, "
-        "on a machine that had other work too: upper limits. [reproduce.md](reproduce.md) tells how a verdict "
-        "comes about."
-    )
+_TITLE = (
+    "# Results beside the paper's\n\n"
+    'What "Understanding Softmax Confidence and Uncertainty" (Pearce, Brintrup, Zhu 2021) concludes, and what our runs '
+    f"say about it. This page is written by `{COMMAND}` from the files in `results/`."
+)
+_RULES = (
+    "**The rule**, the same for every row. It replaced a looser one (two standard errors, no margin) when the results "
+    "of scales laptop and paper were known; results of scale overnight came after it. Of each mean over runs the 95 % "
+    "interval (t, runs - 1 degrees of freedom) decides. A number that the paper prints: the interval of ours - the paper's lies "
+    "wholly within the margin plus two of the paper's printed standard errors, *agrees*; wholly outside, *differs*; "
+    f"else *undecided*. Margins: {'; '.join(f'{kind}, {words}' for kind, words in MARGINS.items())}. A statement: "
+    "its row names the range that bears it out; the interval wholly inside, *holds*; wholly outside, *does not "
+    "hold*; else *undecided*. A single run is always undecided. Numbers that involve no chance need no runs. A "
+    "network and a row count once: rows that repeat others, or follow from them as the causes do from the AUROCs, "
+    "are in no count. A conclusion holds where all the rows it rests on hold, and does not where one of them does "
+    "not.\n\nEvery experiment stands below at the largest scale that was run: `paper` is the paper's own protocol, "
+    "`laptop` and `overnight` smaller ones. Each section names the command that repeats it. Ours are means ± "
+    "standard error over runs. Times are wall times of all steps, one after another, on a machine that had other "
+    "work too: upper limits."
+)
+
+
+def _conclusions(found: list[dict[str, Any]]) -> str:
+    """The paper's ten main conclusions, each judged by the rows that `printed.toml` says it rests on."""
+    lines = ["| | the paper's conclusion | verdict | evidence | what would change it |", "|---|---|---|---|---|"]
+    for number, conclusion in enumerate(printed("conclusion"), 1):
+        judged = [one for rule in conclusion["rests_on"] for one in _evidence(found, rule)]
+        beside = [one for rule in conclusion.get("beside", []) for one in _evidence(found, rule)]
+        shown = _summary(judged) + "".join(f"; beside it, {words}" for _, words in beside)
+        cells = (str(number), conclusion["text"], _conjunction([v for v, _ in judged]), shown, conclusion["changes"])
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(lines)
+
+
+def _evidence(found: list[dict[str, Any]], rule: dict[str, Any]) -> list[tuple[str, str]]:
+    """(verdict, words) of every row that a rule of a conclusion names: 'X3: *: std of' is any label with ': std of'."""
+    name, _, start = rule["row"].partition(": ")
+    judged = []
+    for kept in found:
+        for row in map(Row.from_dict, kept["rows"] if kept["id"] == name else ()):
+            matches = f": {start[3:]}" in f": {row.label}" if start.startswith("*: ") else row.label.startswith(start)
+            if matches:
+                own = Statement("", rule.get("least"), rule.get("most")) if rule.keys() & {"least", "most"} else None
+                verdict = own.judge(row.ours.interval()) if own else row.verdict
+                limit = own.rule if own else row.rule
+                value = f"{row.ours.show(row.digits)} {row.unit}".strip()
+                judged.append((verdict, f"[{name}](#{name.lower()}) {row.label}: {value} ({limit}: {verdict})"))
+                if not start.startswith("*: "):
+                    break
+    return judged
+
+
+def _summary(judged: list[tuple[str, str]]) -> str:
+    """Every row in words, or, of more than four, how many were decided which way."""
+    if len(judged) <= 4:
+        return "; ".join(words for _, words in judged) or "no result"
+    verdicts = [verdict for verdict, _ in judged]
+    plural = {STATEMENTS[0]: "hold", STATEMENTS[1]: "do not hold", UNDECIDED: "are undecided"}
+    counts = ", ".join(f"{verdicts.count(word)} {words}" for word, words in plural.items() if word in verdicts)
+    return f"{judged[0][1].split(' ')[0]}: of {len(judged)} rows {counts}"
+
+
+def _conjunction(verdicts: list[str]) -> str:
+    if STATEMENTS[1] in verdicts:
+        return STATEMENTS[1]
+    return STATEMENTS[0] if verdicts and set(verdicts) == {STATEMENTS[0]} else UNDECIDED
 
 
 def _overview(found: list[dict[str, Any]]) -> str:
-    lines = ["| | | scale | numbers that agree | statements that hold | wall time |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| | | scale | numbers: agree of decided | statements: hold of decided | undecided | wall time |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for kept in found:
-        verdicts = [Row.from_dict(row).verdict for row in kept["rows"]]
-        agree, differ = (sum(v.startswith(word) for v in verdicts) for word in ("agrees", "differs"))
-        hold, fail = (verdicts.count(words) for words in ("as the paper says", "not as the paper says"))
-        numbers = f"{agree} of {agree + differ}" if agree + differ else ""
-        statements = f"{hold} of {hold + fail}" if hold + fail else ""
+        rows = [Row.from_dict(row) for row in kept["rows"]]
+        undecided = sum(row.verdict == UNDECIDED and row.counts for row in rows)
         name = f"[{kept['id']}](#{kept['id'].lower()})"
-        cells = (name, _cell(kept["title"]), kept["scale"], numbers, statements, _time(kept))
-        lines.append(f"| {' | '.join(cells)} |")
+        numbers, statements = count(rows, NUMBERS), count(rows, STATEMENTS)
+        cells = (name, kept["title"], kept["scale"], numbers, statements, str(undecided or ""), _time(kept))
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(lines)
 
 
 def _section(kept: dict[str, Any]) -> str:
+    left = [f"*Not complete: {kept['left']} to come.*"] if kept.get("left") else []
     parts = [
         f"## {kept['id']}",
         f"**{kept['title']}** ({', '.join(f'`{name}`' for name in kept['figures'])}). `{kept['command']}`, "
         f"{_time(kept)} on {kept['provenance']['machine']['cores']} cores.",
+        *left,
         _table(kept["rows"]),
         *_shown(kept),
         *_pictures(kept),
@@ -82,13 +141,13 @@ def _section(kept: dict[str, Any]) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| | the paper | ours | verdict |", "|---|---|---|---|"]
+    lines = ["| | the paper | ours | rule | verdict |", "|---|---|---|---|---|"]
     for one in rows:
         row = Row.from_dict(one)
         paper = "" if row.paper is None else row.paper.show(row.digits)
-        verdict = "" if row.paper is None else row.verdict
-        cells = (row.label, paper, f"{row.ours.show(row.digits)} {row.unit}".strip(), verdict)
-        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+        over = f" (over {row.ours.runs} {row.ours.over})" if row.ours.over != "runs" else ""
+        ours = f"{row.ours.show(row.digits)} {row.unit}".strip() + over
+        lines.append(f"| {' | '.join(map(_cell, (row.label, paper, ours, row.rule, row.explained())))} |")
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,15 +31,22 @@ def reproduce(
     runs: int | None = None,
     seed: int | None = None,
 ) -> dict[str, Any]:
-    """Run (or finish) `experiment` and write its result below `folder`; returns the result's JSON document."""
+    """Run (or finish) `experiment` and write its result below `folder`; returns the result's JSON document.
+
+    An experiment of hours gives a result after each part: each is written at once, and what is left is said.
+    """
     settings = experiment.settings(scale, runs=runs, seed=seed)
     watch = Stopwatch()
-    result = experiment.run(settings, store, engine)
-    known = watch.provenance(seed=settings.seed)
-    # The command that repeats the result, and the threads of its tasks, are part of it; this process may differ.
-    del known["command"], known["threads"]
-    written = document(experiment, scale, settings, result, known)
-    write_result(folder, written, result)
+    outcome = experiment.run(settings, store, engine)
+    written: dict[str, Any] = {}
+    for result in [outcome] if isinstance(outcome, Result) else outcome:
+        known = watch.provenance(seed=settings.seed)
+        # The command that repeats the result, and the threads of its tasks, are part of it; this process may differ.
+        del known["command"], known["threads"]
+        written = document(experiment, scale, settings, result, known)
+        path = write_result(folder, written, result)
+        if result.left:
+            print(f"{experiment.id}: wrote {path}; left: {result.left}", file=sys.stderr)
     return written
 
 
@@ -46,7 +54,7 @@ def document(
     experiment: Experiment, scale: str, settings: Settings, result: Result, provenance: dict[str, Any]
 ) -> dict[str, Any]:
     """The result as plain JSON: everything that repeats, then `provenance`, which doesn't."""
-    found = {
+    whole = {
         "id": experiment.id,
         "title": experiment.title,
         "figures": experiment.figures,
@@ -59,9 +67,10 @@ def document(
         "notes": result.notes,
         "subsets": result.subsets,
         "captions": result.captions,
+        **({"left": result.left} if result.left else {}),
         "provenance": provenance | {"step_seconds": result.seconds, **result.timings},
     }
-    written: dict[str, Any] = plain(found, experiment.id)
+    written: dict[str, Any] = plain(whole, experiment.id)
     return written
 
 

@@ -15,9 +15,10 @@ from ...engine import Engine
 from ...estimators import scores
 from ...runs import Store
 from ..training import TrainSettings
-from .base import Mean, Row, Settings, Statement
-from .detection import detection
+from .base import Settings
+from .judge import detection
 from .networks import Images, NetworkPlan, TrainedNetwork, trained
+from .verdict import Mean, Row, Statement
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,31 +81,29 @@ class Triples:
         return tuple(worst["labels"])
 
     def rows(self, suspect: str) -> list[Row]:
-        """The suspect beside the other classes. That it is to blame holds if no other class has a larger effect and
-        its own exceeds two standard errors."""
-        effects = self.effects()
-        order = [row["class"] for row in effects]
-        own = effects[order.index(suspect)]
-        blamed = order[0] == suspect and own["difference"] > 2 * own["standard_error"]
+        """The suspect beside the other classes; it is to blame where triples with it overlap more, over triples."""
+        order = [row["class"] for row in self.effects()]
         named = [suspect in row["classes"] for row in self.table]
         worst = ", ".join(self.table[0]["classes"])
         lowest = min(self.table, key=lambda row: float(row["auroc_entropy"]))
-        difference = self._compare(suspect, "overlap")[1]
-        detected = self._compare(suspect, "auroc_entropy")[1]
-        poor = detected.value < -2 * (detected.standard_error or 0.0)
-        into = Statement("consistently mapped into that class", own["share"] > 50)
+        landed = [own["share"] for row in self.table for own in row["landing"] if own["class"] == suspect]
         return [
-            Row(f"share of OOD taken for {suspect}, mean of {sum(named)} triples", Mean(own["share"]), into, "%"),
+            Row(
+                f"share of OOD taken for {suspect}, mean of {sum(named)} triples",
+                Mean.of(landed, "triples"),
+                Statement("consistently mapped into that class", least=50),
+                "%",
+            ),
             Row(
                 f"AUROC of U_entropy of triples with {suspect}, less without",
-                detected,
-                Statement("poor OOD detection", poor),
+                self._compare(suspect, "auroc_entropy")[1],
+                Statement("poor OOD detection", most=0),
                 "points",
             ),
             Row(
                 f"overlap of triples with {suspect}, less without ({len(self.table)} triples)",
-                difference,
-                Statement("the class behind the failure", blamed),
+                self._compare(suspect, "overlap")[1],
+                Statement("the class behind the failure", least=0),
                 "points",
             ),
             Row(
@@ -149,19 +148,20 @@ class Triples:
     def _compare(self, name: str, column: str) -> tuple[list[Mean], Mean]:
         """Means over triples with the class and without it, and their difference."""
         sides = [
-            Mean.over([row[column] for row in self.table if (name in row["classes"]) == inside])
+            Mean.of([row[column] for row in self.table if (name in row["classes"]) == inside], "triples")
             for inside in (True, False)
         ]
         error = float(np.hypot(sides[0].standard_error or 0.0, sides[1].standard_error or 0.0))
-        return sides, Mean(sides[0].value - sides[1].value, error, len(self.table))
+        # The smaller side's degrees of freedom: never too many (Welch).
+        return sides, Mean(sides[0].value - sides[1].value, error, min(side.runs for side in sides), "triples")
 
 
 def rank_triples(search: Search, settings: Settings, store: Store, engine: Engine) -> Triples:
     """Train (or read) a network for each triple and rank them."""
     plans = search.plans(settings)
-    found = engine.map(partial(_one_triple, store), plans, threads=settings.threads, label="triples")
-    table = sorted((row for row, _, _ in found), key=lambda row: -row["overlap"])
-    return Triples(table, [f"each triple, {line}" for line in found[0][1]], sum(seconds for _, _, seconds in found))
+    done = engine.map(partial(_one_triple, store), plans, threads=settings.threads, label="triples")
+    table = sorted((row for row, _, _ in done), key=lambda row: -row["overlap"])
+    return Triples(table, [f"each triple, {line}" for line in done[0][1]], sum(seconds for _, _, seconds in done))
 
 
 def _one_triple(store: Store, plan: NetworkPlan) -> tuple[dict[str, Any], list[str], float]:

@@ -19,7 +19,8 @@ from ...features import FeatureSet
 from ...head import Head
 from ...metrics import accuracy, auroc
 from ...runs import Draft, StepResult, Store
-from .base import Mean, Result, Row, Settings, Statement
+from .base import Result, Settings
+from .verdict import Mean, Row, Statement
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,14 +51,12 @@ SCALES = {
 def run(settings: ToySettings, store: Store, engine: Engine) -> Result:
     """Train `runs` networks on data of their own; the picture is that of the first run."""
     steps = engine.map(partial(_one_run, store), settings.single_runs(), threads=settings.threads, label="X1a")
-    found = [step.json() for _, step in steps]
-    over = {name: Mean.over([numbers[name] for numbers in found]) for name in found[0]}
-    confident = Statement("OOD data lies in high confidence", over["more_confident"].value > 50)
+    scored = [step.json() for _, step in steps]
+    over = {name: Mean.of([numbers[name] for numbers in scored]) for name in scored[0]}
+    confident = Statement("OOD data lies in high confidence", least=50)
     rows = [
         Row("accuracy on test data", over["accuracy"], unit="%"),
-        Row(
-            "AUROC of U_entropy", over["auroc_entropy"], Statement("unreliable", over["auroc_entropy"].value < 75), "%"
-        ),
+        Row("AUROC of U_entropy", over["auroc_entropy"], Statement("unreliable", most=75), "%"),
         Row("share of OOD more confident than the median of training", over["more_confident"], confident, "%"),
         Row("AUROC of U_density (not in the paper)", over["auroc_density"], unit="%"),
         Row("median norm(z) of OOD over that of training", over["norm_ratio"], unit="times"),

@@ -18,10 +18,11 @@ from ...head import Head
 from ...runs import Store
 from ..plots.weights import HeadGroup, pair_cosines, weight_histograms
 from ..training import TrainSettings
-from .base import Mean, Result, Row, Settings, Statement
-from .five_sets import plans
+from .base import Result, Settings
 from .networks import Images, NetworkPlan, subsets, trained
-from .x09_benchmark import SCALES as BENCHMARK
+from .verdict import Mean, Row, Statement
+from .x09_five_sets import SCALES as BENCHMARK
+from .x09_five_sets import plans
 
 if TYPE_CHECKING:
     from ..nets import Net
@@ -203,9 +204,10 @@ _NOTES = [
     "The paper's text has H = 16 for five classes, its appendix H = 32: both are here.",
     "Adding one vector to all weights changes no softmax, and training hardly moves their mean: 'centred' distances "
     "are those without it.",
-    "'Similar' holds where std(norm(w)) is under 20 % of the mean, 'small' where mean abs(b) is under 10 % of the mean "
-    "norm(w), 'evenly distributed' where the cosines' deviation is under half of that of untrained weights. Distance "
-    "is min over rotations R and scales s of norm(W - s S R) / norm(W), S the optimal structure.",
+    "Rules: 'similar', std(norm(w)) at most 20 % of the mean; 'small', mean abs(b) at most 10 % of the mean norm(w); "
+    "'evenly distributed', the cosines' deviation at most half of that of untrained weights. A statement that "
+    "untrained layers meet too says nothing about training. Distance is min over rotations R and scales s of norm(W "
+    "- s S R) / norm(W), S the optimal structure.",
 ]
 
 
@@ -221,16 +223,16 @@ def _rows(group: HeadGroup) -> list[Row]:
     optimum = -1 / (group.trained[0].n_classes - 1)
 
     def over(of: Any, found: list[StructureReport]) -> Mean:
-        return Mean.over([of(report) for report in found])
+        return Mean.of([of(report) for report in found])
 
     spread, untrained_spread = (over(lambda r: 100 * r.norms.std / r.norms.mean, found) for found in (reports, before))
     bias, untrained_bias = (over(lambda r: 100 * r.bias_to_norm, found) for found in (reports, before))
     deviation, untrained_deviation = (
-        Mean.over([cosine_deviation(head) for head in heads]) for heads in (group.trained, group.untrained)
+        Mean.of([cosine_deviation(head) for head in heads]) for heads in (group.trained, group.untrained)
     )
-    similar = Statement("weights of similar magnitude", spread.value < 20)
-    small = Statement("small biases", bias.value < 10)
-    even = Statement("evenly distributed", deviation.value < untrained_deviation.value / 2)
+    similar = Statement("weights of similar magnitude", most=20)
+    small = Statement("small biases", most=10)
+    even = Statement("evenly distributed", most=round(untrained_deviation.value / 2, 3))
     norm, cosine = over(lambda r: r.norms.mean, reports), over(lambda r: r.cosines.mean, reports)
     distance, far = (over(lambda r: r.distance, found) for found in (reports, before))
     centred, centred_far = (over(lambda r: r.centred_distance, found) for found in (reports, before))

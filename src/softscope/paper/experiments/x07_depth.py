@@ -12,10 +12,10 @@ from typing import Any
 from ...engine import Engine
 from ...runs import Store
 from ..training import TrainSettings
-from .base import Mean, Result, Row, Settings, Statement
-from .detection import claim_tables, detection
-from .ensemble import together
+from .base import Result, Settings
+from .judge import claim_tables, detection, together
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
+from .verdict import Mean, Row, Statement
 
 SHOWN = {"entropy": "U_entropy", "density": "U_density", "norm": "norm(z)", "familiarity": "max cos"}
 MNIST, FASHION = Images("mnist"), Images("fashion_mnist")
@@ -78,8 +78,8 @@ def run(settings: DepthSettings, store: Store, engine: Engine) -> Result:
             "decides nothing "
             "about the paper's claim. Its batches are of 32, because after 72 batches of 128, tried first, deep ones "
             "had not learned as well as shallow ones.",
-            f"'Plateaus' holds if the deepest network's accuracy is within {_PLATEAU:g} point of that with half its "
-            "layers; 'improves significantly' if the difference exceeds two of its standard errors over runs.",
+            f"Rules: 'plateaus', the deepest network's accuracy within {_PLATEAU:g} point of that with half its "
+            "layers; 'improves significantly', a difference above 0; both by the 95 % interval over runs.",
         ],
         subsets=subsets([network for network, _, _ in every]),
         seconds=sum(network.seconds + seconds for network, _, seconds in every),
@@ -140,14 +140,14 @@ def _rows(learned: str, depths: Depths) -> list[Row]:
     rows = []
     for layers, found in depths.items():
         for name, words in (("accuracy", "accuracy"), ("entropy", "AUROC of U_entropy")):
-            rows.append(Row(f"{learned}: {words}, {layers} layers", Mean.over(_values(found, name)), unit="%"))
+            rows.append(Row(f"{learned}: {words}, {layers} layers", Mean.of(_values(found, name)), unit="%"))
     shallow, half, deep = min(depths), max(depths) // 2, max(depths)
     gained = _gain(depths, "accuracy", half, deep)
-    plateau = Statement("quickly plateaus", abs(gained.value) <= _PLATEAU)
+    plateau = Statement("quickly plateaus", -_PLATEAU, _PLATEAU)
     rows.append(Row(f"{learned}: accuracy, {deep} less {half} layers", gained, plateau, "points", 2))
     for name, words in SHOWN.items():
         gain = _gain(depths, name, shallow, deep)
-        better = Statement("improves significantly", gain.value > 2 * (gain.standard_error or 0.0))
+        better = Statement("improves significantly", least=0)
         stated = better if name == "entropy" else None
         rows.append(Row(f"{learned}: AUROC of {words}, {deep} less {shallow} layers", gain, stated, "points"))
     return rows
@@ -155,7 +155,7 @@ def _rows(learned: str, depths: Depths) -> list[Row]:
 
 def _gain(depths: Depths, name: str, shallow: int, deep: int) -> Mean:
     """The difference run by run: networks of one run share a seed, hence the order of their batches."""
-    return Mean.over([b - a for a, b in zip(_values(depths[shallow], name), _values(depths[deep], name))])
+    return Mean.of([b - a for a, b in zip(_values(depths[shallow], name), _values(depths[deep], name))])
 
 
 def _tables(directions: dict[str, Depths]) -> dict[str, list[dict[str, Any]]]:

@@ -1,19 +1,51 @@
-"""What X10 trains: the settings of its scales as plans, one a topic, in four kinds."""
+"""What X10 trains: photographs of five topics, in four kinds of networks, and the settings of its scales."""
 
 from dataclasses import dataclass, field, replace
 
+from ...images import ImageSet, greyscale
+from ..datasets import load
 from ..training import TrainSettings
 from .base import Settings
-from .networks import NetworkPlan
-from .photographs import Photographs, Topic
+from .networks import Images, NetworkPlan
 from .transfer import ActivationPlan, Source, TransferPlan
 
 LAST, TUNED, GREY, SCRATCH = "last layer", "fine-tuned", "last layer in grey", "from scratch"
 
 
 @dataclass(frozen=True)
+class Photographs(Images):
+    """Images whose centre square is resized to `size` pixels a side (None: as they are); `grey` removes the colour."""
+
+    size: int | None = None
+    grey: bool = False
+
+    def load(self, split: str) -> ImageSet:
+        """The rows of `split`, decoded by worker threads with a bounded number of blocks under way.
+
+        An image that can't be decoded is named in `ImageSet.skipped` and left out, with a warning that has the count.
+        """
+        limit = self.train if split == "train" else self.test
+        images = load(self.dataset, split, classes=self.classes, limit=limit, size=self.size)
+        return replace(images, images=greyscale(images.images)) if self.grey else images
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A line of the table: its `title` in the paper, our data, and for how many epochs all layers are tuned."""
+
+    title: str
+    images: Photographs
+    epochs: int
+
+    @property
+    def name(self) -> str:
+        """The data set."""
+        return self.images.name
+
+
+@dataclass(frozen=True)
 class Scratch:
-    """A network trained on the same images from nothing, at `size` pixels a side (None: as they are)."""
+    """A network trained on the same images from nothing, at `size` pixels on each side (None: as they are)."""
 
     net: str
     size: int | None
@@ -90,3 +122,56 @@ def _others(settings: TransferSettings, topic: Topic) -> list[Topic]:
 
 def _grey(topic: Topic) -> Photographs:
     return replace(topic.images, grey=True)
+
+
+def _topics(size: int, cancer: str, epochs: int, cancer_size: int | None = None) -> tuple[Topic, ...]:
+    """The paper's five; flowers are tuned twice as long as the others."""
+    return (
+        Topic("Satellite", Photographs("uc_merced", size=size), epochs),
+        Topic("Cancer", Photographs(cancer, size=cancer_size or size), epochs),
+        Topic("Pets", Photographs("oxford_pets", size=size), epochs),
+        Topic("Flowers", Photographs("flowers102", size=size), 2 * epochs),
+        Topic("Beans", Photographs("beans", size=size), epochs),
+    )
+
+
+def _digits() -> tuple[Topic, ...]:
+    groups = ((0, 1, 2), (3, 4, 5), (6, 7, 8, 9))
+    return tuple(Topic(f"Digits {c[0]}-{c[-1]}", Photographs("digits", c), 2) for c in groups)
+
+
+_BRIEFLY = TrainSettings(epochs=3, batch=16, precision="float32")
+_FROM_SCRATCH = TrainSettings(
+    optimizer="sgd",
+    lr=0.05,
+    weight_decay=5e-4,
+    epochs=12,
+    batch=32,
+    augment="crop+flip",
+    standardise=True,
+    precision="float32",
+)
+
+SCALES = {
+    "smoke": TransferSettings(
+        topics=_digits(),
+        source=NetworkPlan(data=Photographs("digits"), net="small", training=_BRIEFLY),
+        tail=2,
+        scratch=Scratch("small", None, _BRIEFLY),
+    ),
+    "laptop": TransferSettings(
+        topics=_topics(192, "colorectal_histology_grey", epochs=4),
+        source="efficientnet_lite1",
+        tail=5,
+        scratch=Scratch("efficientnet_lite", 64, _FROM_SCRATCH),
+        runs=3,
+    ),
+    "paper": TransferSettings(
+        topics=_topics(224, "colorectal_histology", epochs=32, cancer_size=150),
+        source="efficientnet_b1",
+        scratch=Scratch("efficientnet_lite", 224, replace(_FROM_SCRATCH, epochs=100)),
+        controls=3,
+        runs=3,
+        threads=2,
+    ),
+}

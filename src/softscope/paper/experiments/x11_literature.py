@@ -5,26 +5,26 @@ The networks are those of X9 at the same scale: whatever X9 has trained is read,
 
 from ...engine import Engine
 from ...runs import Store
-from .base import Mean, Reported, Result, Row, Statement
-from .five_sets import FiveSettings
+from .base import Result
 from .literature import ALIKE, OURS, Line, beside, literature, ours, shared_pairs
 from .networks import subsets
-from .x09_benchmark import SCALES as SCALES
-from .x09_benchmark import measured
-from .x09_rows import Found
-from .x09_tables import trained_how
+from .table import Lines
+from .verdict import Mean, Reported, Row, Statement, printed
+from .x09_five_sets import SCALES as SCALES
+from .x09_five_sets import FiveSettings, measured, trained_how
 
 
 def run(settings: FiveSettings, store: Store, engine: Engine) -> Result:
     """The table, its extremes, and our numbers for each shared pair."""
     pairs = shared_pairs(settings.recipes)
     learned = tuple(dict.fromkeys(learned for learned, _ in pairs))
-    found = measured(settings, store, engine, learned) if learned else {}
-    every = [own for runs in found.values() for own in runs]
-    how = "; ".join(f"{name}: {trained_how(runs[0])}" for name, runs in found.items())
+    networks = measured(settings, store, engine, learned) if learned else {}
+    every = [own for runs in networks.values() for own in runs]
+    how = "; ".join(f"{name}: {trained_how(runs[0])}" for name, runs in networks.items())
+    known = {pair: lines for pair, lines in pairs.items() if pair[0] in networks}
     return Result(
-        rows=[*_extremes(), *(row for pair, lines in pairs.items() for row in _rows(found, *pair, lines))],
-        tables={"literature": beside(found)},
+        rows=[*_extremes(), *(row for pair, lines in known.items() for row in _rows(networks, *pair, lines))],
+        tables={"literature": beside(networks)},
         shown={"literature": f"AUROC in percent as each study reports it, and ours. {f'Ours: {how}.' if how else ''}"},
         notes=[*_NOTES, *dict.fromkeys(line.citation.full for line in literature())],
         subsets=subsets([own.network for own in every]),
@@ -35,7 +35,7 @@ def run(settings: FiveSettings, store: Store, engine: Engine) -> Result:
 _NOTES = [
     "Studies differ in networks, training and scores: 'Softmax' is U_max in some and U_entropy in others. U_max stands "
     "beside it, Mahalanobis beside 'Mahalanobis(vanilla)', and U_density, on a network without DDU's constraints, "
-    "beside 'DDU'. A range holds where ours lies within it.",
+    "beside 'DDU'. Rule of a range: the 95 % interval over runs lies within it.",
     "The paper says that softmax never drops below 78 % in this table (a study that reports accuracy left out); its "
     "lowest entry is 77.6. Whole percents decide.",
 ]
@@ -43,25 +43,24 @@ _NOTES = [
 
 def _extremes() -> list[Row]:
     softmax = [line.scores["Softmax"] for line in literature() if line.metric == "AUROC"]
-    low, high = min(softmax), max(softmax)
+    low, high = Mean.exact(min(softmax)), Mean.exact(max(softmax))
     return [
-        Row("lowest AUROC of softmax in the table", Mean(low), Statement("never below 78 %", round(low) >= 78), "%"),
-        Row("highest AUROC of softmax in the table", Mean(high), Reported(98.8), "%"),
+        Row("lowest AUROC of softmax in the table", low, Statement("never below 78 %", least=77.5), "%"),
+        Row("highest AUROC of softmax in the table", high, printed("X11.highest"), "%"),
     ]
 
 
-def _rows(found: Found, learned: str, ood: str, lines: list[Line]) -> list[Row]:
+def _rows(networks: Lines, learned: str, ood: str, lines: list[Line]) -> list[Row]:
     """A row for each method of these studies that has its like here."""
     rows = []
     for method, score in ALIKE.items():
         studies = [line for line in lines if method in line.scores]
         if not studies:
             continue
-        mean = ours(found, score, learned, ood)
         low, high = (end(line.scores[method] for line in studies) for end in (min, max))
         single = f" ({studies[0].citation.short}: {method})" if len(studies) == 1 else ""
-        paper = Statement(f"{low:.1f} to {high:.1f} in {len(studies)} studies", low <= mean.value <= high)
-        rows.append(
-            Row(f"{learned} against {ood}: {OURS[score]}{single}", mean, Reported(low) if single else paper, "%")
-        )
+        within = Statement(f"{low:.1f} to {high:.1f} in {len(studies)} studies", low, high)
+        label = f"{learned} against {ood}: {OURS[score]}{single}"
+        paper = Reported(low) if single else within
+        rows.append(Row(label, ours(networks, score, learned, ood), paper, "%", kind="AUROC"))
     return rows

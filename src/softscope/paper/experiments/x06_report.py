@@ -1,6 +1,7 @@
 """Tables and pictures of X6."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,18 @@ from ..filter import edges, exact_binomial, log_odds_of
 from ..filter import inputs as bits_of
 from ..filter.climb import Climbed
 from ..filter.statistics import QUANTITIES
-from .binary_digits import Digits
 
 if TYPE_CHECKING:
     from .x06_filter import Scan
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Bits [N, 9, 9], labels, and the names of the classes."""
+
+    bits: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    names: tuple[str, ...]
 
 
 def tables(scans: "Sequence[Scan]", climbed: Climbed, levels: tuple[float, ...]) -> dict[str, list[dict[str, Any]]]:

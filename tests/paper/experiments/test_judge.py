@@ -6,7 +6,7 @@ import pytest
 from softscope.features import FeatureSet
 from softscope.geometry import optimal_structure
 from softscope.head import Head
-from softscope.paper.experiments.mental_model import assumptions
+from softscope.paper.experiments.judge import assumptions
 
 
 def test_both_assumptions_hold_for_features_on_the_weights_of_an_optimal_structure() -> None:

@@ -1,0 +1,487 @@
+"""X9 (table_AUROC_bench, top; fig_grid_auroc; fig_cifar_etc): five data sets, each network against the other four.
+
+ResNet18, every image 32x32 RGB; MNIST and Fashion-MNIST are brought to that format by the network's own input rule.
+The paper trains for 100 epochs by a public script (huyvnphan/PyTorch_CIFAR10): SGD with Nesterov momentum, one-cycle
+rate with its peak at 1e-2, weight decay 1e-2, batches of 256, crops and mirrors. Scale overnight follows it in decay
+and augmentation with a higher peak, which gets there in fewer epochs; laptop and paper have peak 0.1 and decay 5e-4.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...engine import Engine
+from ...estimators import Density
+from ...runs import Store
+from ..training import TrainSettings
+from ..training.settings import Augment, Precision
+from . import table
+from .base import Result, Settings
+from .judge import MINOR, Judged, judged
+from .literature import beside, shared_pairs
+from .networks import Images, NetworkPlan, TrainedNetwork, is_trained, subsets
+from .table import COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, over_runs
+from .verdict import Mean, Reported, Row, Statement, printed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAMES = ("mnist", "fashion_mnist", "svhn", "cifar10", "cifar100")
+_AUGMENT: Mapping[str, Augment] = {"svhn": "crop", "cifar10": "crop+flip", "cifar100": "crop+flip"}
+# The authors' script crops and mirrors everything; a mirrored digit is not a digit.
+AUGMENT_ALL: Mapping[str, Augment] = {"mnist": "crop", "fashion_mnist": "crop+flip", **_AUGMENT}
+
+#: densities beside the paper's, which is "density"
+BESIDE = {
+    "density-labels": "U_density from labels",
+    "density-log": "U_density, log z",
+    "density-labels-log": "U_density from labels, log z",
+}
+HEADINGS = {**COLUMNS, **TEMPERATURE, **BESIDE}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How long a network of one data set is trained: `epochs` over `train` images (None: all)."""
+
+    epochs: int = 100
+    train: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FiveSettings(Settings):
+    """`recipes` by data set, in the order of the table; `test` images of each set are scored (None: all).
+
+    `piecewise`: judge the networks that the store has and train the next ones, one after the other, instead of waiting
+    for all of them.
+    """
+
+    recipes: Mapping[str, Recipe] = field(default_factory=lambda: dict.fromkeys(NAMES, Recipe()))
+    test: int | None = None
+    batch: int = 128
+    precision: Precision = "auto"
+    net: str = "resnet18"
+    threads: int = 2
+    lr: float = 0.1
+    weight_decay: float = 5e-4
+    average: float = 0.0
+    snapshots: int = 0
+    augment: Mapping[str, Augment] = field(default_factory=lambda: _AUGMENT)
+    piecewise: bool = False
+
+
+SCALES = {
+    "smoke": FiveSettings(
+        recipes=dict.fromkeys(("digits-0-1-2", "digits-3-4-5", "digits-6-7-8-9"), Recipe(epochs=4)),
+        batch=16,
+        precision="float32",
+        net="small",
+        threads=1,
+    ),
+    "laptop": FiveSettings(
+        recipes={
+            "mnist": Recipe(epochs=2, train=20_000),
+            "fashion_mnist": Recipe(epochs=3, train=20_000),
+            "svhn": Recipe(epochs=7, train=15_000),
+            "cifar10": Recipe(epochs=8, train=20_000),
+            "cifar100": Recipe(epochs=6, train=35_000),
+        },
+        test=5_000,
+        batch=128,
+        precision="bfloat16",
+    ),
+    # One thread, so that two networks train side by side; float32, because bfloat16 takes 12 times as long on cores
+    # that do not have it (AVX2: 67 images/s and thread against 5).
+    "overnight": FiveSettings(
+        runs=3,
+        recipes={
+            "mnist": Recipe(epochs=4),
+            "fashion_mnist": Recipe(epochs=12),
+            "svhn": Recipe(epochs=8),
+            "cifar10": Recipe(epochs=30),
+            "cifar100": Recipe(epochs=40),
+        },
+        lr=0.05,
+        weight_decay=1e-2,
+        batch=128,
+        precision="float32",
+        threads=1,
+        average=0.25,
+        snapshots=6,
+        augment=AUGMENT_ALL,
+        piecewise=True,
+    ),
+    "paper": FiveSettings(runs=5),
+}
+
+
+def plans(settings: FiveSettings) -> list[NetworkPlan]:
+    """The networks of one run, one for each data set."""
+    images = {name: _images(name, recipe, settings.test) for name, recipe in settings.recipes.items()}
+    return [
+        NetworkPlan(
+            data=images[name],
+            ood=tuple(replace(own, train=None) for other, own in images.items() if other != name),
+            net=settings.net,
+            training=TrainSettings(
+                optimizer="sgd",
+                lr=settings.lr,
+                weight_decay=settings.weight_decay,
+                epochs=recipe.epochs,
+                batch=settings.batch,
+                augment=settings.augment.get(name, "none"),
+                standardise=True,
+                precision=settings.precision,
+                seed=settings.seed,
+                threads=settings.threads,
+                average=settings.average,
+            ),
+            snapshots=settings.snapshots,
+        )
+        for name, recipe in settings.recipes.items()
+    ]
+
+
+def _images(name: str, recipe: Recipe, test: int | None) -> Images:
+    """The data set, or some of its classes: digits-0-1-2."""
+    dataset, *classes = name.split("-")
+    return Images(dataset, tuple(map(int, classes)) or None, train=recipe.train, test=test)
+
+
+def densities(network: TrainedNetwork) -> dict[str, Density]:
+    """U_density as the paper's snippet has it, EM from k-means; and from the classes, each on z and on log z."""
+    seed = network.plan.training.seed
+    return {
+        "density": Density(init="kmeans", seed=seed),
+        "density-labels": Density(),
+        "density-log": Density(init="kmeans", seed=seed, transform="log"),
+        "density-labels-log": Density(transform="log"),
+    }
+
+
+def run(settings: FiveSettings, store: Store, engine: Engine) -> "Result | Iterator[Result]":
+    """Train and judge `runs` networks for each data set, and set the paper's table beside them.
+
+    Piecewise, one result after the other: whatever is trained is judged at once, then network after network.
+    """
+    if settings.piecewise:
+        return _piecewise(settings, store, engine)
+    return _result(measured(settings, store, engine), [])
+
+
+def measured(settings: FiveSettings, store: Store, engine: Engine, learned: tuple[str, ...] = ()) -> Lines:
+    """The networks of all runs by the data set they learned (all of them, or `learned`), trained and judged."""
+    todo = [plan for own in settings.single_runs() for plan in plans(own) if not learned or plan.data.name in learned]
+    if settings.piecewise:  # others, who read these networks, take what there is
+        todo = [plan for plan in todo if is_trained(store, plan)]
+    return _by_set(engine.map(partial(_judged, store), todo, threads=settings.threads, gpus=1, label="X9"))
+
+
+def _judged(store: Store, plan: NetworkPlan) -> Judged:
+    return judged(store, plan, densities=densities)
+
+
+def _by_set(networks: Sequence[Judged]) -> dict[str, list[Judged]]:
+    lines: dict[str, list[Judged]] = {}
+    for own in networks:
+        lines.setdefault(own.name, []).append(own)
+    return lines
+
+
+def _piecewise(settings: FiveSettings, store: Store, engine: Engine) -> Iterator[Result]:
+    """What is trained first, then one network after the other: run 1 of all data sets, run 2, and so on."""
+    every = [plan for own in settings.single_runs() for plan in plans(own)]
+    done: dict[int, Judged] = {}
+    for place in sorted(range(len(every)), key=lambda number: not is_trained(store, every[number])):
+        plan = [every[place]]
+        (done[place],) = engine.map(partial(_judged, store), plan, threads=settings.threads, gpus=1, label="X9")
+        left = [other for number, other in enumerate(every) if number not in done]
+        yield _result(_by_set([done[number] for number in sorted(done)]), left)
+
+
+def time_left(done: Sequence[Judged], left: Sequence[NetworkPlan]) -> float | None:
+    """Seconds of training to come, from the speed of the networks that are done: images shown each second."""
+    shown = sum(own.network.plan.training.epochs * len(own.network.train) for own in done)
+    spent = sum(float(own.network.fit.provenance.get("seconds", 0.0)) for own in done)
+    known = {own.name: len(own.network.train) for own in done}
+    if not spent or not shown:
+        return None
+    mean = float(np.mean(list(known.values())))
+    return sum(plan.training.epochs * known.get(plan.data.name, mean) for plan in left) * spent / shown
+
+
+def _result(lines: Lines, left: Sequence[NetworkPlan]) -> Result:
+    every = [own for runs in lines.values() for own in runs]
+    shared = tuple(line for found in shared_pairs(lines).values() for line in found)
+    tables = _tables(lines) | ({"literature": beside(lines, shared)} if shared else {})
+    seconds = time_left(every, left)
+    unfinished = [f"{plan.data.name}, seed {plan.training.seed}" for plan in left]
+    missing = [f"Not trained yet, hence left out: {'; '.join(unfinished)}."] if unfinished else []
+    return Result(
+        rows=rows(lines),
+        figures=_figures(lines),
+        captions=_captions(lines),
+        tables=tables,
+        shown={name: words for name, words in _SHOWN.items() if name in tables},
+        notes=[*missing, *_NOTES, *_report_notes(every)],
+        subsets=subsets([own.network for own in every]),
+        seconds=sum(own.seconds for own in every),
+        left=None if not left else f"{len(left)} networks" + (f", about {seconds / 3600:.1f} hours" if seconds else ""),
+    )
+
+
+_RULES = (
+    "Rules: 'outweighs', 'beats' and 'preferable' hold where the 95 % interval of the difference over runs lies "
+    f"above 0; saturation is 'avoided' where rounding to float32 costs U_entropy at most {MINOR:g} points of AUROC "
+    "on every pair, and 'absent' where at most 1 % of float32 scores equal another. The first rule for T24 was the "
+    "share of equal scores; the rule of lost AUROC was added after numbers had been seen: both stand here. Causes "
+    "follow from the AUROCs, so that no count includes them."
+)
+_NOTES = [
+    "The paper trains ResNet18 for 100 epochs on all images, five times, by a public script: SGD with Nesterov "
+    "momentum, a one-cycle rate with its peak at 1e-2, weight decay 1e-2, batches of 256. Ours: the same optimiser "
+    "and schedule; peak, decay, images and epochs as the settings and the table's lines say. Where training was "
+    "shorter, the numbers are those of briefly trained networks.",
+    "Each AUROC is of a balanced pair (as many OOD as test images, drawn by the run's seed), OOD positive, averaged "
+    "over the OOD sets. U_density: full covariances, K components, ridge 1e-5, on z after the non-linearity, EM from "
+    "k-means as in the paper's snippet; from labels and on log z beside it.",
+    f"U_cool takes part in causes 1 and 2 only where rounding to float32 costs U_entropy more than {MINOR:g} points, "
+    "as in the paper, whose C equals its B in every line; what a temperature gains otherwise is a column of its own.",
+    "A Gaussian takes what lies between the classes for likely: where OOD features are weak, so that norm(z) tells "
+    "them, it can find them more familiar than test inputs.",
+    _RULES,
+    "The paper's cause 3 of c10 is printed as 0.7; its own column gives 10.7, which stands here. Its caption calls "
+    "cause 1 dominant; its columns say cause 3 (T20).",
+]
+
+
+def rows(lines: Lines) -> list[Row]:
+    """All of them, the mean line and what decides the paper's statements first."""
+    paper = table.paper_lines("X9")
+    # The paper's mean is over its five data sets: no others compare with it.
+    five = set(lines) == set(NAMES)
+    headings = {column: heading for column, heading in HEADINGS.items() if column != "accuracy"}
+    out = table.cells("mean", partial(mean_line, lines), headings, paper["mean"] if five else {})
+    out += [*table.size_rows("mean", lines), *_statements(lines, five), *_beyond(lines)]
+    for name, runs in lines.items():
+        out += table.cells(name, partial(over_runs, runs), HEADINGS, paper.get(name, {}))
+    for learned, others in printed("X9.pairs").items():
+        for ood, number in others.items():
+            if learned in lines and ood in lines[learned][0].diagnosis.ood:
+                ours = Mean.of([own.auroc("plain-max", ood) for own in lines[learned]])
+                out.append(Row(f"{learned} against {ood}: U_max", ours, number, "%", kind="AUROC"))
+    return out
+
+
+def _statements(lines: Lines, five: bool) -> list[Row]:
+    runs = list(zip(*lines.values()))
+
+    def per_run(of: Any) -> Mean:
+        return Mean.of([of(run) for run in runs])
+
+    def where(more: str, less: str) -> Mean:
+        return per_run(lambda run: sum(table.value(own, more) > table.value(own, less) for own in run))
+
+    def claims(own: Judged, claim: str, what: str) -> list[float]:
+        return [float(found[claim][what]) for found in own.numbers["claims"].values()]
+
+    lowest = per_run(lambda run: min(table.value(o, "plain-entropy") - table.value(o, "plain-max") for o in run))
+    lost = per_run(lambda run: 100 * max(c.rounding.value for own in run for c in own.diagnosis.causes.values()))
+    equal = per_run(lambda run: 100 * max(max(claims(own, "T24", "equal_share")) for own in run))
+    overlap = difference(lines, "overlap", lines, "extrapolation")
+    density = difference(lines, "density", lines, "plain-entropy")
+    entropy = difference(lines, "plain-entropy", lines, "plain-max")
+    mean = table.paper_lines("X9")["mean"]
+    together = Reported(mean["saturation"].value + mean["extrapolation"].value) if five else None
+    every = f"of {len(lines)} data sets"
+    return [
+        Row("mean: cause 3 less cause 2", overlap, Statement("overlap outweighs extrapolation", least=0), "points"),
+        Row(
+            "data sets whose cause 3 exceeds cause 2",
+            where("overlap", "extrapolation"),
+            printed("X9.overlap_outweighs") if five else None,
+            every,
+            kind="count",
+        ),
+        Row("mean: causes 1 and 2 together (D - B)", density, together, "points", kind="AUROC", counts=False),
+        Row("mean: U_density less U_entropy", density, Statement("density beats softmax", least=0), "points"),
+        Row(
+            "data sets where U_density exceeds U_entropy",
+            where("density", "plain-entropy"),
+            Statement("density beats softmax on each", least=len(lines)),
+            every,
+        ),
+        Row("mean: U_entropy less U_max", entropy, Statement("U_entropy is preferable", least=0), "points", 2),
+        Row(
+            "U_entropy less U_max, lowest of the data sets",
+            lowest,
+            Statement("consistently so", least=-MINOR),
+            "points",
+            2,
+        ),
+        Row(
+            "largest share of equal float32 values of U_max, of all pairs",
+            equal,
+            Statement("saturation is absent (first rule)", most=1),
+            "%",
+        ),
+        Row(
+            "largest loss to rounding to float32, of all pairs",
+            lost,
+            Statement("saturation is avoided (second rule)", most=MINOR),
+            "points",
+            2,
+        ),
+    ]
+
+
+def _beyond(lines: Lines) -> list[Row]:
+    """What the paper does not split."""
+    names = {
+        "ceiling": "estimated ceiling of any score on this layer",
+        "misfit": "of cause 3, misfit of the density (ceiling less D)",
+        "overlap_proper": "of cause 3, overlap proper (100 less ceiling)",
+        "extrapolation_proper": "of cause 2, 2a extrapolation",
+        "ambiguity": "of cause 2, 2b ambiguity",
+    }
+    out = []
+    for part, words in names.items():
+        if all(np.isfinite(table.value(own, part)) for runs in lines.values() for own in runs):
+            out.append(Row(f"mean: {words}", mean_line(lines, part), unit="%" if part == "ceiling" else "points"))
+    return out
+
+
+_SHOWN = {
+    "benchmark": "The paper's table: each of ours above the paper's line. AUROC in percent, mean over the OOD sets, "
+    "± 1 standard error over runs; U_max (A) and U_entropy (B) as float32 prints them, U_cool (C; B where nothing "
+    "saturates), U_density (D); cause 1 = C - B, 2 = D - C, 3 = 100 - D.",
+    "scores": "Every score of the registry on all pairs of data sets, AUROC in percent: mean over pairs, and the worst "
+    "pair (mean over runs).",
+    "causes": "Causes split further, in points of AUROC: B and all parts add up to 100. In brackets the 95 % interval "
+    "over inputs (mean of the runs' ends).",
+    "mental": "The mental model (T19): its rank agreement with U_max over test and OOD inputs (lowest of the OOD "
+    "sets), how far the head is from the optimal structure, and the cosines of z. If both assumptions held, the "
+    "deviations would be 0 and the largest cosine 1.",
+    "literature": "What the literature reports for the same pairs (X11), AUROC in percent.",
+}
+
+
+def _tables(lines: Lines) -> dict[str, Table]:
+    """By name; those of `_SHOWN` are for people, the others for programs."""
+    every = [own for runs in lines.values() for own in runs]
+    paper = table.paper_lines("X9")
+    theirs = f"paper (100 epochs, all images, {table.runs_of(printed('X9.runs'))})"
+    out = {
+        "benchmark": table.benchmark(lines, paper, HEADINGS, _line_title, theirs),
+        "scores": table.every_score(lines),
+        "causes": table.side_by_side("part", {name: table.parts(runs) for name, runs in lines.items()}),
+        "mental": table.side_by_side("of", {name: mental(runs) for name, runs in lines.items()}),
+        "commands": table.commands(every, network_name, lambda own: f"report-{own.name}"),
+        "pairs": table.pairs(every, network_name),
+        **table.claims(every, network_name, ("T19", "T21", "T23", "T24")),
+    }
+    if min(map(len, lines.values())) > 1:
+        out["T26"] = table.ensembles(lines, network_name)
+    return out
+
+
+def _report_notes(every: Sequence[Judged]) -> list[str]:
+    """How to open the first run of each line as a report; the table `commands` has every run."""
+    first = {own.name: own for own in reversed(every)}
+    opened = table.commands([first[name] for name in reversed(first)], network_name, lambda own: f"report-{own.name}")
+    return [f"{line['network']}, as a report: {line['report']}" for line in opened]
+
+
+def _line_title(name: str, runs: Sequence[Judged]) -> str:
+    return f"{name} ({trained_how(runs[0])}, {table.runs_of(len(runs))})"
+
+
+def trained_how(own: Judged) -> str:
+    """'8 epochs, 20,000 images'."""
+    epochs = own.network.plan.training.epochs
+    return f"{epochs} epoch{'s' * (epochs > 1)}, {len(own.network.train):,} images"
+
+
+def network_name(own: Judged) -> str:
+    """'ResNet18 on cifar10'; T24 reads the family from it."""
+    net = own.network.plan.net
+    return f"{'ResNet18' if net == 'resnet18' else net} on {own.name}"
+
+
+def mental(runs: Sequence[Judged]) -> dict[str, str]:
+    """T19's agreement and assumptions, mean over runs."""
+
+    def mean(*keys: str) -> float:
+        values = []
+        for own in runs:
+            at = own.numbers["mental"]
+            for key in keys:
+                at = at[key]
+            values.append(np.nan if at is None else at)
+        return float(np.mean(values))
+
+    ood = list(runs[0].diagnosis.ood)
+    agreement = min(claims["T19"]["spearman"] for own in runs for claims in own.numbers["claims"].values())
+    largest, spread = ([mean("sets", other, what) for other in ood] for what in ("largest", "others_deviation"))
+    return {
+        "rank agreement": f"{agreement:.2f}",
+        "-1/(K-1)": f"{-1 / (runs[0].network.head.n_classes - 1):.2f}",
+        "norm(w): std / mean": f"{mean('head', 'norm_spread'):.2f}",
+        "abs(b) / norm(w)": f"{mean('head', 'bias_share'):.2f}",
+        "cos(w, w): deviation": f"{mean('head', 'cosine_deviation'):.2f}",
+        "distance to optimum (centred)": f"{mean('head', 'distance'):.2f} ({mean('head', 'centred_distance'):.2f})",
+        "largest cos, train": f"{mean('sets', 'train', 'largest'):.2f}",
+        "largest cos, test": f"{mean('sets', 'test', 'largest'):.2f}",
+        "largest cos, OOD": f"{np.mean(largest):.2f}",
+        "other cos: deviation, test": f"{mean('sets', 'test', 'others_deviation'):.2f}",
+        "other cos: deviation, OOD": f"{np.mean(spread):.2f}",
+    }
+
+
+_GRIDS = {
+    "plain-max": "U_max", "plain-entropy": "U_entropy", "density": "U_density", "familiarity": "max cos",
+    "norm": "norm(z)",
+}  # fmt: skip
+_PANELS = {
+    "saturation": "1 saturation", "extrapolation": "2 extrapolation", "overlap": "3 overlap",
+    "overlap_proper": "of 3: overlap proper",
+}  # fmt: skip
+
+
+def _figures(lines: Lines) -> "dict[str, Figure | bytes]":
+    """By name, the experiment's own picture first."""
+    from ..plots.causes import causes_beside
+    from ..plots.familiarity import familiarity_by_set
+    from ..plots.grids import auroc_grids
+
+    paper = table.paper_lines("X9")
+    first = {f"{name} ({trained_how(runs[0])})": runs[0].diagnosis for name, runs in lines.items()}
+    drawn = {name: table.cause_line({name: runs}, list(_PANELS), paper.get(name, {})) for name, runs in lines.items()}
+    known = paper["mean"] if set(lines) == set(NAMES) else {}
+    drawn["mean"] = table.cause_line(lines, list(_PANELS), known)
+    return {
+        "grids": auroc_grids(list(lines), {title: table.grid(lines, score) for score, title in _GRIDS.items()}),
+        "causes": causes_beside(_PANELS, drawn),
+        "histograms": familiarity_by_set(
+            {title: (own.strength, own.other_cosines, own.familiarity) for title, own in first.items()}
+        ),
+    }
+
+
+def _captions(lines: Lines) -> dict[str, str]:
+    """What each picture shows, and of which networks."""
+    how = "; ".join(f"{name} {trained_how(runs[0])}" for name, runs in lines.items())
+    counts = sorted({len(runs) for runs in lines.values()})
+    mean = "a single run" if counts == [1] else f"mean over {' or '.join(map(str, counts))} runs"
+    return {
+        "grids": f"AUROC of a network trained on each data set (rows) against every other (columns), balanced pairs, "
+        f"{mean}. Trained with: {how}.",
+        "causes": "Points of AUROC lost to each cause, mean over the OOD sets. The last panel is what is left of cause "
+        f"3 when the misfit of the density is taken off: 100 less the ceiling. Ours: {mean}, {how}; the paper's: 100 "
+        "epochs on all images.",
+        "histograms": "norm(z), the cosines to the weights other than the largest, and the largest, for each training "
+        f"set (filled) and the other data sets (lines), first run. Trained with: {how}.",
+    }
