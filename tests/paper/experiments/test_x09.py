@@ -148,12 +148,12 @@ def test_all_pairs_reference_scores_and_claims_are_kept(result: Result) -> None:
     wanted = {"max", "entropy", "cool", "density", "mental", "norm", "familiarity", "mahalanobis", "vim", "gen"}
     assert wanted <= pairs[0]["auroc"].keys()
     assert set(result.shown) <= set(result.tables)
-    assert check_mental(rows=result.tables["T19"]).numbers["networks"] == 12
-    assert check_entropy_preferred(rows=result.tables["T23"]).numbers["pairs"] == 12
-    assert check_ensemble(rows=result.tables["T26"]).numbers["pairs"] == 6
+    assert check_mental(rows=result.tables["T19"]).numbers["networks"] == 6
+    assert check_entropy_preferred(rows=result.tables["T23"]).numbers["rows"] == 12
+    assert check_ensemble(rows=result.tables["T26"]).numbers["rows"] == 6
     assert len(result.tables["T24"]) == 12
-    named = [row | {"network": "ResNet18"} for row in result.tables["T24"]]
-    assert check_saturation(rows=named).numbers["rows"] == 12
+    named = [row | {"network": name} for row in result.tables["T24"] for name in ("ResNet18", "EfficientNet")]
+    assert check_saturation(rows=named).numbers["rows"] == 24
 
 
 def test_one_run_alone_gives_no_ensemble_and_no_spread(found: Lines) -> None:

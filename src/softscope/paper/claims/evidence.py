@@ -144,7 +144,8 @@ def _structures(result: dict[str, Any]) -> list[Evidence]:
 
 def _alignment(result: dict[str, Any]) -> list[Evidence]:
     """T30 from X9: the median of the largest cosine of known inputs, by data set, and how long each network trained."""
-    (cosines,) = [row for row in result["tables"].get("mental", []) if row["of"].startswith("largest cos, t")] or [{}]
+    table = {row["of"]: row for row in result["tables"].get("mental", [])}
+    cosines = table.get("largest cos, train", table.get("largest cos, test", {}))
     recipes = result["settings"]["recipes"]
     return [
         {"network": f"ResNet18 on {name}", "epochs": recipe["epochs"], "largest_cosine": float(cosines[name])}
@@ -178,7 +179,7 @@ def _filter(result: dict[str, Any]) -> list[Evidence]:
             scans.append(
                 {
                     "network": f"X6, {own}",
-                    "p_value": said[f"{own}: p-value of the difference (holds if <= 0.01)"],
+                    "p_value": said[f"{own}: p-value of the difference"],
                     "above_0.9": row["share"]["value"],
                     "above_digit": above,
                 }

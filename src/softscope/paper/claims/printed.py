@@ -1,6 +1,6 @@
 """T20 and T32: the arithmetic of the paper's tables (table_AUROC_bench, table_reported_results), as printed."""
 
-import json
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
@@ -114,8 +114,7 @@ def check_gains(*, lines: Sequence[dict[str, Any]] | None = None, low: float = 1
 
 def reported() -> list[dict[str, Any]]:
     """The lines of table_reported_results."""
-    kept = json.loads((files("softscope.paper") / "experiments" / "reported.json").read_text("utf-8"))
-    return list(kept["lines"])
+    return list(tomllib.loads((files("softscope.paper") / "printed.toml").read_text("utf-8"))["X11"]["table"])
 
 
 def _over_softmax(line: dict[str, Any]) -> dict[str, float]:

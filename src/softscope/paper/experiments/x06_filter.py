@@ -84,7 +84,7 @@ def _train(plan: BinaryPlan, draft: Draft) -> None:
 
     known, test = digits(plan.data, "train"), digits(plan.data, "test")
     net = build("filter", seed=plan.training.seed, classes=len(known.names), conv_layers=plan.conv_layers)
-    train(net, known.bits[..., None], known.labels, plan.training, checkpoint_dir=draft.scratch, progress=False)
+    train(net, known.bits[..., None], known.labels, plan.training, checkpoint_dir=draft.scratch)
     tested = evaluate(net, test.bits[..., None], test.labels)
     save_model(net, draft.path("model.safetensors"), classes=known.names, dataset=plan.data.dataset)
     draft.json({"accuracy": tested.accuracy, "rows": len(test.labels)})
