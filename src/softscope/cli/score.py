@@ -1,4 +1,4 @@
-"""`softscope score`: files in, class, confidence, p-value and alarm of every input out."""
+"""`softscope score`: files in, class, confidence, p-value and alarm of every input out, on one machine or on Ray."""
 
 import json
 from pathlib import Path
@@ -21,6 +21,8 @@ def score(
         typer.Option(help="A guard; a second one, of softmax beside density, tells which of them alarm."),
     ],
     out: Annotated[str, options.out("Folder for the scores, one for each run.")],
+    engine: options.EngineName = "local",
+    address: options.Address = None,
     workers: Annotated[int | None, options.whole("--workers", "Workers at once, if not one per core.")] = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
@@ -36,7 +38,7 @@ def score(
 
     if len(guard) > 2:
         raise SoftscopeError(f"{len(guard)} guards were given", "Give one, or two: softmax and density")
-    where = Engine(workers=workers)
+    where = Engine(engine, workers, address)
     guards = [Guard.load(path) for path in guard]
     with bar(show=not quiet) as progress:
         summary = score_files(inputs, guards, out, engine=where, progress=progress)

@@ -8,8 +8,8 @@ import os
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from ..errors import SoftscopeError
@@ -32,13 +32,23 @@ def map_on_cluster(
     tick: Callable[[Any], None],
 ) -> list[Any]:
     """The results in the order of the items; the first error of a task cancels the others and is raised."""
+    with joined(address, None if workers is None else workers * threads) as ray:
+        devices = gpus if ray.cluster_resources().get("GPU") else 0
+        remote = ray.remote(num_cpus=threads, num_gpus=devices, max_retries=_RETRIES)(_limited)
+        return _collect(ray, lambda item: remote.remote(task, item, threads), items, workers or len(items), tick)
+
+
+@contextmanager
+def joined(address: str | None, cpus: int | None) -> Iterator[Any]:
+    """The ray module, connected to the cluster at `address` or to one started here; who connected, disconnects.
+
+    A cluster started here has `cpus` workers (this machine's cores where None) and listens on loopback alone.
+    """
     # Ray prints what it notices of its machines to stdout, which is for results.
     with redirect_stdout(sys.stderr):
-        ray, connected = _connect(address, cores() if workers is None else workers * threads)
+        ray, connected = _connect(address, cores() if cpus is None else cpus)
         try:
-            devices = gpus if ray.cluster_resources().get("GPU") else 0
-            remote = ray.remote(num_cpus=threads, num_gpus=devices, max_retries=_RETRIES)(_limited)
-            return _collect(ray, lambda item: remote.remote(task, item, threads), items, workers or len(items), tick)
+            yield ray
         finally:
             if connected:
                 ray.shutdown()
@@ -85,7 +95,7 @@ def _connect(address: str | None, cpus: int) -> tuple[Any, bool]:
             _knock(address)
             ray.init(address=address, **quiet)
         else:
-            ray.init(num_cpus=cpus, include_dashboard=False, **quiet)
+            ray.init(num_cpus=cpus, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
         where = f"join the Ray cluster at {address}" if address else "start Ray"
         raise SoftscopeError(f"can't {where} ({first_line(error)})", "Check `ray status` on that machine") from error

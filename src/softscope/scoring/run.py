@@ -5,12 +5,12 @@ run that was killed is simply started again.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..canonical import fingerprint
@@ -26,6 +26,9 @@ from .outputs import Counts, claim, finished, write_manifest, write_output
 from .plan import FEATURES, UNIT_BYTES, Unit, make_plan
 from .reading import feature_blocks
 from .rows import Block, Scorer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMAT = 1
 
@@ -66,13 +69,20 @@ class Job:
         for piece in unit.pieces:
             yield from feature_blocks(piece, self.scorer.head.n_features)
 
-    def __call__(self, unit: Unit) -> Counts:
-        """Score one unit and write its output."""
+    def table(self, blocks: Iterable[Block]) -> "pa.Table":
+        """The scores of inputs that were read."""
         import pyarrow as pa
 
-        table = pa.concat_tables([self.scorer.table(block) for block in self.blocks(unit)])
+        return pa.concat_tables([self.scorer.table(block) for block in blocks])
+
+    def write(self, unit: Unit, table: "pa.Table") -> Counts:
+        """Write the output of a unit, and count what is in it."""
         write_output(self.folder, unit, table)
         return Counts.of(table, self.scorer.head.n_classes)
+
+    def __call__(self, unit: Unit) -> Counts:
+        """Score one unit: a block in memory at a time."""
+        return self.write(unit, self.table(self.blocks(unit)))
 
 
 def score(
@@ -116,8 +126,12 @@ def _score_units(
     todo = [unit for unit in units if unit.name not in counts]
     total = sum(unit.rows for unit in units) if all(unit.rows for unit in units) else 0
     told = _teller(progress, sum(found.rows for found in counts.values()), total)
-    for unit, found in zip(todo, engine.map(job, todo, told=told)):
-        counts[unit.name] = found
+    if engine.name == "ray" and todo:
+        from .cluster import score_on_cluster
+
+        counts |= score_on_cluster(job, todo, engine, told)
+    else:
+        counts |= zip((unit.name for unit in todo), engine.map(job, todo, told=told))
 
 
 def _teller(progress: Progress, done: int, total: int) -> Callable[[Counts], None]:

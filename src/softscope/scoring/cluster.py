@@ -1,0 +1,104 @@
+"""Scoring on a Ray cluster with Ray Data: read -> score -> write, an operator each, streamed with bounded memory.
+
+A row of the data set is a unit of work, so that the layout of Ray's blocks, which differs from run to run, has no part
+in the result. Readers are tasks, and run on CPUs; scorers are actors that hold guards and model, on a GPU each where
+the cluster has any; without GPUs Ray fuses reading into them. What dies with a worker or a node is done again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..engine import Engine
+from ..engine.cluster import joined
+from ..engine.threads import limited_threads
+from ..errors import SoftscopeError
+from ..files import first_line
+from .outputs import Counts
+from .plan import Unit
+from .run import Job
+
+
+class ScoreBatches:
+    """What Ray Data calls with batches of one unit: an actor that keeps its guards from unit to unit.
+
+    It is given where the job lies, not the job itself: so it can be started again after its node has died.
+    """
+
+    def __init__(self, known: list[Any]) -> None:
+        import ray
+
+        limited_threads(1).__enter__()  # as in the local engine: the number of threads can change the last bits
+        self.job: Job = ray.get(known[0])
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"number": batch["number"], "table": [_kept(self.job.table, blocks) for blocks in batch["blocks"]]}
+
+
+def _kept(step: Callable[..., Any], *given: Any) -> Any:
+    """`step` of what is given; an error of ours, met here or in an earlier step, is handed on: Ray loses its words."""
+    if isinstance(given[-1], SoftscopeError):
+        return given[-1]
+    try:
+        return step(*given)
+    except SoftscopeError as error:
+        return error
+
+
+def score_on_cluster(
+    job: Job, units: Sequence[Unit], engine: Engine, told: Callable[[Counts], None]
+) -> dict[str, Counts]:
+    """The counts of every unit by its name; `told` gets them as they come."""
+    with joined(engine.address, engine.workers) as ray:
+        from ray.data import ActorPoolStrategy, from_items
+
+        _quieten()
+        resources = ray.cluster_resources()
+        gpus = int(resources.get("GPU", 0))
+        size = min(len(units), engine.workers or gpus or int(resources.get("CPU", 1)))
+        known, listed = ray.put(job), ray.put(list(units))  # once, however many tasks there are
+
+        def read(row: dict[str, Any]) -> dict[str, Any]:
+            with limited_threads(1):
+                blocks = _kept(lambda unit: list(ray.get(known).blocks(unit)), ray.get(listed)[row["number"]])
+            return {"number": row["number"], "blocks": blocks}
+
+        def write(row: dict[str, Any]) -> dict[str, Any]:
+            unit = ray.get(listed)[row["number"]]
+            return {"name": unit.name, "counts": _kept(ray.get(known).write, unit, row["table"])}
+
+        scores = (
+            from_items([{"number": number} for number in range(len(units))], override_num_blocks=len(units))
+            .map(read)
+            .map_batches(
+                ScoreBatches,
+                fn_constructor_args=([known],),
+                batch_size=1,
+                num_gpus=1 if gpus else None,
+                compute=ActorPoolStrategy(size=size),
+            )
+            .map(write, num_cpus=0)  # else outputs would wait until the actors, which hold the CPUs, have done all
+        )
+        counts: dict[str, Counts] = {}
+        try:
+            for row in scores.iter_rows():
+                if isinstance(row["counts"], SoftscopeError):
+                    raise row["counts"]
+                counts[row["name"]] = row["counts"]
+                told(row["counts"])
+        except ray.exceptions.RayError as error:
+            raise SoftscopeError(
+                f"Ray gave up ({first_line(error)})",
+                "Check `ray status`, then run again: what is finished is not scored again",
+            ) from error
+        return counts
+
+
+def _quieten() -> None:
+    """Ray Data's own bars and messages go: there is one bar, and one line where something is wrong."""
+    import logging
+
+    from ray.data import DataContext
+
+    context = DataContext.get_current()
+    context.enable_progress_bars = context.enable_operator_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
