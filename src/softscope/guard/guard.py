@@ -18,7 +18,9 @@ from .conformal import Calibration, Promise, Whole, benjamini_hochberg, check_ra
 
 if TYPE_CHECKING:
     from ..metrics import DiscoveryBound
+    from ..torch_door import nn
     from .monitor import Monitor
+    from .wrapping import GuardedModel
 
 PROBES = 16
 
@@ -228,6 +230,12 @@ class Guard:
         from .monitor import Monitor
 
         return Monitor(self, rate, seed)
+
+    def wrap(self, model: "nn.Module") -> "GuardedModel":
+        """A torch module that returns logits, uncertainty, p and alarm in one forward pass through `model`."""
+        from .wrapping import GuardedModel
+
+        return GuardedModel(self, model)
 
     @property
     def sha256(self) -> str:
