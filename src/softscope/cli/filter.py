@@ -3,13 +3,19 @@
 import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options
 from .options import Address, AsJson, EngineName, Quiet, Seed, StoreFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..paper.filter import Scanned, Statistics
 
 
 def filter_(
@@ -30,8 +36,8 @@ def filter_(
     A scan that was stopped continues where it was.
     """
     from ..engine import Engine
-    from ..paper.filter import Range, scanned
-    from ..paper.filter.command import run_scan
+    from ..files import writable_folder
+    from ..paper.filter import Range, run_scan, scanned
     from ..paper.nets import load_model
     from ..runs import Store
 
@@ -40,14 +46,29 @@ def filter_(
     saved = load_model(net)
     network = scanned(saved.net)
     names = saved.classes or tuple(map(str, range(network.classes)))
-    report = run_scan(network, what, Store(store), how, names=names, picture=out, threads=threads)
+    writable_folder(out.parent)  # before hours of work, not after
+    draw = partial(_draw, network, what.seed, names, out)
+    summary = run_scan(network, what, Store(store), how, names=names, draw=draw, threads=threads)
     if as_json:
-        typer.echo(json.dumps(report.to_dict(), indent=1, allow_nan=False))
+        typer.echo(json.dumps(summary.to_dict(), indent=1, allow_nan=False))
         return
     from rich.console import Console
 
-    Console().print(report.table())
-    print(f"{report.summary()}\n{out}", file=sys.stdout)
+    Console().print(summary.table())
+    print(f"{summary.summary()}\n{out}", file=sys.stdout)
+
+
+def _draw(network: "Scanned", seed: int, names: "Sequence[str]", picture: Path, statistics: "Statistics") -> None:
+    from ..files import write_bytes
+    from ..paper.filter import Folded, inputs
+    from ..paper.plots.filter import finds_figure
+    from ..reporting.style import to_png
+
+    images = inputs.images(seed, statistics.numbers.ravel(), network.shape)
+    images = images.reshape(*statistics.numbers.shape, *network.shape)
+    remark = f"Most confident of {statistics.inputs:,} inputs drawn uniformly"
+    visible = 8 if isinstance(network, Folded) else None
+    write_bytes(picture, to_png(finds_figure(images, statistics.odds, names, remark, visible)))
 
 
 def whole_number(text: str) -> int:

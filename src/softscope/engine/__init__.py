@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import SoftscopeError
 from ..progress import Progress, bar
 from ..provenance import cores
-from .threads import limited_threads
+from .threads import limited_threads as limited_threads
 
 ENGINES = ("local", "ray")
 

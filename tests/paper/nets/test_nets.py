@@ -139,7 +139,7 @@ def test_a_replaced_classifier_is_used_and_frozen():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: build("alexnet"), "no network is called 'alexnet'"),
+        (lambda: build("alexnet"), "'alexnet': not a network"),
         (lambda: build("lenet", depth=3), "depth"),
         (lambda: build("lenet", activation="gelu"), "no activation is called 'gelu'"),
         (lambda: build("vgg", blocks=5), "5 blocks"),

@@ -16,7 +16,7 @@ from softscope.errors import SoftscopeError
 from softscope.paper.nets import build
 from softscope.paper.nets.efficientnet import SameConv, rounded
 from softscope.paper.nets.pretrained import hub, pretrained, wheels
-from softscope.paper.nets.pretrained.names import imagenet_names
+from softscope.paper.nets.pretrained.base import imagenet_names
 
 NAME = "efficientnet_lite1"
 has_weights = pytest.mark.skipif(
@@ -150,7 +150,7 @@ def test_class_names_come_from_timms_files_or_not_at_all(tmp_path: Path, monkeyp
     (folder / "imagenet_synsets.txt").write_text("\n".join(f"n{number:08}" for number in range(1000)))
     lines = [f"n{number:08}\tname {number}, other" for number in range(1000)]
     (folder / "imagenet_synset_to_lemma.txt").write_text("\n".join(lines))
-    names = "softscope.paper.nets.pretrained.names.find_spec"
+    names = "softscope.paper.nets.pretrained.base.find_spec"
     monkeypatch.setattr(names, lambda name: SimpleNamespace(submodule_search_locations=[str(tmp_path)]))
     found = imagenet_names()
     assert found is not None

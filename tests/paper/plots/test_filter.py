@@ -5,9 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from softscope.paper.filter import edges
-from softscope.paper.filter.progress import percent
-from softscope.paper.filter.statistics import BINS, QUANTITIES
+from softscope.paper.filter import BINS, QUANTITIES, edges, percent
 from softscope.paper.plots.filter import finds_figure, gallery_figure, noise_and_digits
 from softscope.reporting.style import to_png
 

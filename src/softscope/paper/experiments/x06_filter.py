@@ -17,11 +17,22 @@ from ...images import binarise9
 from ...progress import bar
 from ...provenance import cores
 from ...runs import Draft, Run, StepResult, Store
-from ..filter import Folded, Range, Statistics, log_odds_of, scan_in_store, scanned
+from ..filter import (
+    Climbed,
+    Folded,
+    Match,
+    Range,
+    Statistics,
+    climb,
+    log_odds_of,
+    nearest_distances,
+    permutation_test,
+    scan_in_store,
+    scanned,
+    template_correlations,
+    told,
+)
 from ..filter import inputs as bits_of
-from ..filter.climb import Climbed, climb
-from ..filter.progress import told
-from ..filter.resemblance import Match, nearest_distances, permutation_test, template_correlations
 from ..training import TrainSettings
 from .base import Result, Settings
 from .networks import Images

@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Floats
-from ..filter import edges, exact_binomial, log_odds_of
+from ..filter import QUANTITIES, Climbed, edges, exact_binomial, log_odds_of
 from ..filter import inputs as bits_of
-from ..filter.climb import Climbed
-from ..filter.statistics import QUANTITIES
 
 if TYPE_CHECKING:
     from .x06_filter import Scan

@@ -1,25 +1,41 @@
 """The scan of a binary input space (X6): which inputs, of all that exist, does a network call certain?
 
 network = scanned(load_model("model.safetensors").net)
-found = scan(network, Range(seed=0, start=0, stop=2**27))
-found.share_above(log_odds_of(0.99)), found.numbers[3]      # the most confident threes, by input number
+statistics = scan(network, Range(seed=0, start=0, stop=2**27))
+statistics.share_above(log_odds_of(0.99)), statistics.numbers[3]      # the most confident threes, by input number
 """
 
+from . import inputs
+from .command import ScanSummary, run_scan
+from .finds import Climbed, Match, climb, nearest_distances, permutation_test, template_correlations
 from .networks import Folded, PlainNet, Scanned, scanned
-from .scan import BLOCK, Range, scan, scan_in_store
-from .statistics import Statistics, edges, exact_binomial, log_odds_of
+from .scan import BLOCK, Range, scan, scan_in_store, told
+from .statistics import BINS, QUANTITIES, Statistics, edges, exact_binomial, log_odds_of, percent
 
 __all__ = [
+    "BINS",
     "BLOCK",
+    "QUANTITIES",
+    "Climbed",
     "Folded",
+    "Match",
     "PlainNet",
     "Range",
+    "ScanSummary",
     "Scanned",
     "Statistics",
+    "climb",
     "edges",
     "exact_binomial",
+    "inputs",
     "log_odds_of",
+    "nearest_distances",
+    "percent",
+    "permutation_test",
+    "run_scan",
     "scan",
     "scan_in_store",
     "scanned",
+    "template_correlations",
+    "told",
 ]

@@ -16,14 +16,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from ...canonical import fingerprint
-from ...engine import Engine
-from ...engine.threads import limited_threads
+from ...engine import Engine, limited_threads
 from ...errors import SoftscopeError
 from ...files import read_safetensors, write_safetensors
+from ...progress import Progress
 from ...provenance import cores
 from ...runs import Draft, Run, StepResult
 from .networks import Scanned
-from .statistics import Statistics
+from .statistics import Statistics, percent
 
 BLOCK = 1 << 18  # inputs a thread takes at once: a fraction of a second
 CHECKPOINT_SECONDS = 5.0
@@ -79,6 +79,15 @@ def scan(
                 write_safetensors(path, found.to_tensors(), {"owner": owner, "next": str(stop)})
                 saved = time.monotonic()
     return found
+
+
+def told(progress: Progress, inputs: int) -> Watch:
+    """A watch of a scan over so many inputs that tells `progress`."""
+
+    def watch(done: int, statistics: Statistics) -> None:
+        progress(f"scan, most confident {percent(float(statistics.odds.max()))}", done, inputs)
+
+    return watch
 
 
 def scan_in_store(

@@ -135,3 +135,12 @@ def log_odds_of(confidence: float) -> float:
     if not 0 < confidence < 1:
         raise SoftscopeError(f"confidence {confidence}", "Give a probability between 0 and 1")
     return float(np.log(confidence) - np.log1p(-confidence))
+
+
+def percent(log_odds: float) -> str:
+    """The confidence as a percentage that never rounds up to 100: 99.9988 %."""
+    if log_odds == -np.inf:
+        return "none"
+    doubt = max(1.0 / (1.0 + np.exp(min(log_odds, 80.0))), 1e-13)  # smaller would be lost beside 100
+    digits = max(1, int(np.ceil(-np.log10(doubt))))
+    return f"{np.floor((100 - 100 * doubt) * 10**digits) / 10**digits:.{digits}f} %"

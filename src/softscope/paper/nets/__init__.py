@@ -15,15 +15,15 @@ from ...errors import SoftscopeError
 if TYPE_CHECKING:
     from .base import Net as Net
     from .efficientnet import EfficientNetLite as EfficientNetLite
-    from .filter import FilterNet as FilterNet
-    from .lenet import LeNet as LeNet
     from .resnet import ResNet18 as ResNet18
     from .saving import SavedModel as SavedModel
     from .saving import load_model as load_model
     from .saving import save_model as save_model
-    from .small import Small as Small
-    from .toy import Toy as Toy
-    from .vgg import VGG as VGG
+    from .simple import VGG as VGG
+    from .simple import FilterNet as FilterNet
+    from .simple import LeNet as LeNet
+    from .simple import Small as Small
+    from .simple import Toy as Toy
 
 NETS = {
     "toy": "Toy",
@@ -37,11 +37,11 @@ NETS = {
 
 _HOMES = {
     "Net": "base",
-    "Toy": "toy",
-    "Small": "small",
-    "LeNet": "lenet",
-    "FilterNet": "filter",
-    "VGG": "vgg",
+    "Toy": "simple",
+    "Small": "simple",
+    "LeNet": "simple",
+    "FilterNet": "simple",
+    "VGG": "simple",
     "ResNet18": "resnet",
     "EfficientNetLite": "efficientnet",
     "SavedModel": "saving",
@@ -69,7 +69,7 @@ __all__ = [
 def build(name: str, *, seed: int = 0, **config: Any) -> "Net":
     """A new network of the register `NETS`, its first weights drawn from `seed`."""
     if name not in NETS:
-        raise SoftscopeError(f"no network is called {name!r}", f"Choose one of {', '.join(NETS)}")
+        raise SoftscopeError(f"{name!r}: not a network", f"Choose one of {', '.join(NETS)}")
     from ...torch_door import torch
 
     with torch.random.fork_rng(devices=[]):

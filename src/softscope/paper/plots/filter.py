@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...reporting.style import FAINT, INK, OOD, PAGE, TRAIN, new_figure, style
-from ..filter.progress import percent
+from ..filter import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

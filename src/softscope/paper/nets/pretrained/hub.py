@@ -12,8 +12,7 @@ from ....files import first_line, sha256
 from ....models.preprocessing import Normalise
 from ....torch_door import torch
 from ..base import Net
-from . import Pretrained, Weights
-from .names import imagenet_names
+from .base import Pretrained, Weights, imagenet_names
 
 FILE = "model.safetensors"
 MODELS = {"efficientnet_b0": "efficientnet_b0.ra_in1k", "efficientnet_b1": "efficientnet_b1.ft_in1k"}

@@ -21,8 +21,7 @@ from ....torch_door import torch
 from .. import build
 from ..base import Net, in_memory_order
 from ..efficientnet import VARIANTS
-from . import Pretrained, Weights
-from .names import imagenet_names
+from .base import Pretrained, Weights, imagenet_names
 
 Tensors = Mapping[str, NDArray]
 

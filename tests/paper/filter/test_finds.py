@@ -5,8 +5,14 @@ import pytest
 from scipy import stats
 
 from softscope.paper.filter import Folded, Range, inputs, scan
-from softscope.paper.filter.climb import FLIPS, class_log_odds, climb
-from softscope.paper.filter.resemblance import nearest_distances, permutation_test, template_correlations
+from softscope.paper.filter.finds import (
+    FLIPS,
+    class_log_odds,
+    climb,
+    nearest_distances,
+    permutation_test,
+    template_correlations,
+)
 
 from .conftest import confident
 
