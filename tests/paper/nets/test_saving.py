@@ -53,7 +53,7 @@ def tampered(path, **changes):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"net": "os.system"}, "no network is called"),
+        ({"net": "os.system"}, "not a network"),
         ({"config": {"features": 10**9}}, "the network expects"),
         ({"config": {"nonsense": 1}}, "nonsense"),
         ({"config": [1]}, "description of the model is damaged"),

@@ -14,6 +14,7 @@ from ...errors import SoftscopeError
 
 if TYPE_CHECKING:
     from .base import Net as Net
+    from .base import in_memory_order as in_memory_order
     from .efficientnet import EfficientNetLite as EfficientNetLite
     from .resnet import ResNet18 as ResNet18
     from .saving import SavedModel as SavedModel
@@ -37,6 +38,7 @@ NETS = {
 
 _HOMES = {
     "Net": "base",
+    "in_memory_order": "base",
     "Toy": "simple",
     "Small": "simple",
     "LeNet": "simple",
@@ -61,6 +63,7 @@ __all__ = [
     "Small",
     "Toy",
     "build",
+    "in_memory_order",
     "load_model",
     "save_model",
 ]

@@ -26,7 +26,7 @@ FILE = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingState:
     """What a checkpoint knows besides tensors: finished epochs with their records, the precision, the time so far."""
 
     history: tuple[dict[str, float], ...]
@@ -47,17 +47,17 @@ def save_checkpoint(
     folder: str | os.PathLike[str],
     net: nn.Module,
     optimizer: torch.optim.Optimizer,
-    progress: Progress,
+    state: TrainingState,
     of: str,
     average: WeightAverage | None = None,
 ) -> None:
-    """Write weights, optimiser state, mean weights and progress of the training `of` (its fingerprint), atomically."""
+    """Write weights, optimiser state, mean weights and the state of the training `of` (its fingerprint), atomically."""
     tensors = {f"net.{name}": _numpy(tensor) for name, tensor in net.state_dict().items()}
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{name}": _numpy(value) for name, value in state.items() if value is not None}
+    for index, slots in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": _numpy(value) for name, value in slots.items() if value is not None}
     if average is not None:
         tensors |= {f"average.{index}": _numpy(mean) for index, mean in enumerate(average.means)}
-    metadata = {"format": "softscope.checkpoint", "of": of, "progress": json.dumps(asdict(progress))}
+    metadata = {"format": "softscope.checkpoint", "of": of, "progress": json.dumps(asdict(state))}
     write_safetensors(Path(folder) / FILE, tensors, metadata)
 
 
@@ -67,7 +67,7 @@ def load_checkpoint(
     optimizer: torch.optim.Optimizer,
     of: str,
     average: WeightAverage | None = None,
-) -> Progress | None:
+) -> TrainingState | None:
     """Put a saved state back into `net`, `optimizer` and `average`; None where there is none or it is damaged."""
     path = Path(folder) / FILE
     if not path.exists():
@@ -75,7 +75,7 @@ def load_checkpoint(
     try:
         tensors, metadata = read_safetensors(path)
         kept = json.loads(metadata["progress"])
-        progress = Progress(tuple(kept["history"]), str(kept["precision"]), float(kept["seconds"]))
+        state = TrainingState(tuple(kept["history"]), str(kept["precision"]), float(kept["seconds"]))
     except (SoftscopeError, KeyError, ValueError, TypeError) as error:
         log.warning("%s is damaged (%s); training starts again", path, error)
         return None
@@ -87,7 +87,7 @@ def load_checkpoint(
     _restore(path, net, optimizer, tensors)
     if average is not None:
         average.means = [_like(tensors[f"average.{i}"], mean) for i, mean in enumerate(average.means)]
-    return progress
+    return state
 
 
 def _restore(path: Path, net: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, np.ndarray]) -> None:

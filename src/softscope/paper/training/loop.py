@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import SoftscopeError
-from ...progress import Progress as Callback
-from ...progress import silent
+from ...progress import Progress, silent
 from ...torch_door import best_device, keep_freed_memory, nn, reproducible, torch
-from ..nets.base import in_memory_order
+from ..nets import in_memory_order
 from .augment import augmented
 from .averaging import BATCH_NORM_IMAGES, WeightAverage, estimating_batch_norm
-from .checkpoint import Progress, fingerprint, load_checkpoint, save_checkpoint
+from .checkpoint import TrainingState, fingerprint, load_checkpoint, save_checkpoint
 from .precision import batch_loss, choose_precision, has_bfloat16, step_times
 from .scoring import as_tensors, evaluate
 from .settings import Precision, TrainSettings
@@ -58,7 +57,7 @@ def train(
     *,
     test: tuple[Any, Any] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
-    progress: Callback = silent,
+    progress: Progress = silent,
     after_step: AfterStep | None = None,
     after_epoch: AfterEpoch | None = None,
 ) -> TrainResult:
@@ -101,7 +100,7 @@ class _Run:
         self.steps = settings.epochs * sum(1 for _ in _batches(torch.arange(len(x)), settings.batch))
         self.average = WeightAverage(net, settings.average, self.steps) if settings.average else None
         found = None if folder is None else load_checkpoint(folder, net, self.optimizer, self.of, self.average)
-        self.progress = found or Progress((), self._precision(), 0.0)
+        self.state = found or TrainingState((), self._precision(), 0.0)
         if found is None:
             # Fixes the measured precision: a training killed in its first epoch starts again with the same one.
             self._save()
@@ -109,11 +108,11 @@ class _Run:
     def __call__(
         self,
         test: tuple[Any, Any] | None,
-        progress: Callback,
+        progress: Progress,
         after_step: AfterStep | None,
         after_epoch: AfterEpoch | None,
     ) -> TrainResult:
-        resumed_from = len(self.progress.history)
+        resumed_from = len(self.state.history)
         for epoch in range(resumed_from, self.settings.epochs):
             start = time.perf_counter()
             loss, accuracy = self._epoch(epoch, progress, after_step)
@@ -121,15 +120,15 @@ class _Run:
             record = EpochRecord(
                 loss, accuracy, None if scored is None else scored.loss, None if scored is None else scored.accuracy
             )
-            seconds = self.progress.seconds + time.perf_counter() - start
-            self.progress = Progress((*self.progress.history, asdict(record)), self.progress.precision, seconds)
+            seconds = self.state.seconds + time.perf_counter() - start
+            self.state = TrainingState((*self.state.history, asdict(record)), self.state.precision, seconds)
             if after_epoch is not None:
                 after_epoch(self.net, epoch + 1, record)
             self._save()
         self._take_average()
         return self._result(resumed_from)
 
-    def _epoch(self, epoch: int, progress: Callback, after_step: AfterStep | None) -> tuple[float, float]:
+    def _epoch(self, epoch: int, progress: Progress, after_step: AfterStep | None) -> tuple[float, float]:
         settings, n = self.settings, len(self.x)
         generator = torch.Generator().manual_seed(_seed_of(settings.seed, epoch))
         torch.manual_seed(_seed_of(settings.seed, epoch, 1))
@@ -171,14 +170,14 @@ class _Run:
 
     def _words(self, epoch: int, loss: float, accuracy: float) -> str:
         words = f"epoch {epoch + 1}/{self.settings.epochs}  loss {loss:.3f}  accuracy {accuracy:.2%}"
-        tested = self.progress.history[-1].get("test_accuracy") if self.progress.history else None
+        tested = self.state.history[-1].get("test_accuracy") if self.state.history else None
         return words if tested is None else f"{words}  test {tested:.2%}"
 
     def _update(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> tuple[torch.Tensor, torch.Tensor]:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        bfloat16 = self.progress.precision == "bfloat16"
+        bfloat16 = self.state.precision == "bfloat16"
         loss, logits = batch_loss(self.net, x, y, bfloat16=bfloat16, label_smoothing=self.settings.label_smoothing)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -195,13 +194,13 @@ class _Run:
 
     def _save(self) -> None:
         if self.folder is not None:
-            save_checkpoint(self.folder, self.net, self.optimizer, self.progress, self.of, self.average)
+            save_checkpoint(self.folder, self.net, self.optimizer, self.state, self.of, self.average)
 
     def _result(self, resumed_from: int) -> TrainResult:
-        seconds = self.progress.seconds
-        precision: Precision = "bfloat16" if self.progress.precision == "bfloat16" else "float32"
+        seconds = self.state.seconds
+        precision: Precision = "bfloat16" if self.state.precision == "bfloat16" else "float32"
         return TrainResult(
-            history=tuple(EpochRecord(**record) for record in self.progress.history),
+            history=tuple(EpochRecord(**record) for record in self.state.history),
             seconds=seconds,
             images_per_second=len(self.x) * self.settings.epochs / max(seconds, 1e-9),
             precision=precision,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...torch_door import nn, torch
-from ..nets.base import Net
+from ..nets import Net
 from .settings import Precision
 
 log = logging.getLogger(__name__)
