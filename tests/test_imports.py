@@ -202,6 +202,7 @@ DOORS = {
 }
 # To become empty: (room, module behind another room's door).
 OPEN = {
+    ("cli", "softscope.guard.monitor"),
     ("cli", "softscope.models.folder"),
     ("cli", "softscope.models.opening"),
     ("cli", "softscope.paper.experiments.base"),
