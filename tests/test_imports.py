@@ -205,8 +205,8 @@ OPEN = {
     ("cli", "softscope.guard.monitor"),
     ("cli", "softscope.models.folder"),
     ("cli", "softscope.models.opening"),
-    ("cli", "softscope.paper.experiments.base"),
     ("cli", "softscope.paper.experiments.reproducing"),
+    ("cli", "softscope.paper.experiments.verdict"),
     ("cli", "softscope.paper.nets.saving"),
     ("cli", "softscope.reporting.tuning"),
     ("diagnosis", "softscope.engine.threads"),
@@ -218,6 +218,7 @@ OPEN = {
     ("geometry", "softscope.estimators.base"),
     ("models", "softscope.head.search"),
     ("paper.claims", "softscope.geometry.two_class"),
+    ("paper.experiments", "softscope.diagnosis.causes"),
     ("paper.experiments", "softscope.diagnosis.scores"),
     ("paper.experiments", "softscope.estimators.density"),
     ("paper.experiments", "softscope.paper.nets.tuning"),
@@ -234,7 +235,6 @@ OPEN = {
     ("reporting", "softscope.images.parquet"),
     ("reporting", "softscope.images.pixels"),
     ("reporting", "softscope.tuning.options"),
-    ("scoring", "softscope.guard.saving"),
     ("tuning", "softscope.estimators.density"),
 }
 # To become empty: imports inside functions that close a circle.
