@@ -1,4 +1,4 @@
-"""The assumptions of the mental model (T19), on heads where the answer is known."""
+"""What is measured of a judged network, on heads and scores where the answer is known."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from softscope.features import FeatureSet
 from softscope.geometry import optimal_structure
 from softscope.head import Head
-from softscope.paper.experiments.judge import assumptions
+from softscope.paper.experiments.judge import assumptions, flagged, source
 
 
 def test_both_assumptions_hold_for_features_on_the_weights_of_an_optimal_structure() -> None:
@@ -27,3 +27,15 @@ def test_the_deviations_are_root_mean_squares(rng: np.random.Generator) -> None:
     assert found["sets"]["test"]["largest"] == pytest.approx(cosines[:, -1].mean())
     assert found["sets"]["test"]["others_deviation"] == pytest.approx(np.sqrt(np.mean((cosines[:, :-1] + 1 / 3) ** 2)))
     assert found["head"]["cosine_deviation"] == pytest.approx(np.sqrt(np.mean((pairs + 1 / 3) ** 2)))
+
+
+def test_what_is_flagged_exceeds_t4s_threshold_and_no_interpolated_quantile() -> None:
+    low = {"entropy": np.arange(20.0), "density": np.arange(20.0)}
+    # 19.0 is the threshold: 19 of 20 test inputs lie below it. An interpolated 95 % quantile would be 18.05.
+    high = {"entropy": np.array([18.5, 19.5, 18.5, 19.5]), "density": np.array([18.5, 18.5, 19.5, 19.5])}
+    assert flagged(low, high) == {"both": 0.25, "softmax_only": 0.25, "density_only": 0.25, "neither": 0.25}
+
+
+def test_a_step_is_named_by_the_source_of_its_functions() -> None:
+    assert source(flagged) == source(flagged)
+    assert source(flagged) != source(assumptions)

@@ -17,7 +17,7 @@ from softscope.paper.claims.trained import check_ensemble, check_entropy_preferr
 from softscope.paper.experiments import find
 from softscope.paper.experiments.base import Result
 from softscope.paper.experiments.judge import average, together
-from softscope.paper.experiments.x07_depth import SCALES, run
+from softscope.paper.experiments.x07_depth import SCALES, _picture, _rows, run
 from softscope.runs import Store
 
 
@@ -98,3 +98,46 @@ def test_a_run_is_the_same_whatever_the_number_of_runs() -> None:
     one, two = (replace(SCALES["paper"], runs=runs).single_runs() for runs in (1, 2))
     assert one[0] == two[0]
     assert one[0] != two[1]
+
+
+def known(layers: int, run: int) -> Any:
+    """A network of `layers` convolutions whose numbers are all different."""
+    base = 10.0 * layers + run
+    auroc = {"entropy": base + 1, "density": base + 2, "norm": base + 3, "familiarity": base + 4}
+    return SimpleNamespace(plan=None), {"accuracy": base, "auroc": auroc}, 0.0
+
+
+def test_every_row_and_every_series_shows_its_own_score() -> None:
+    depths = {layers: [known(layers, 0), known(layers, 2)] for layers in (2, 4)}
+    assert {row.label: row.ours.value for row in _rows("mnist", depths)} == {
+        "mnist: accuracy, 2 layers": 21.0,
+        "mnist: AUROC of U_entropy, 2 layers": 22.0,
+        "mnist: accuracy, 4 layers": 41.0,
+        "mnist: AUROC of U_entropy, 4 layers": 42.0,
+        "mnist: accuracy, 4 less 2 layers": 20.0,
+        "mnist: AUROC of U_entropy, 4 less 2 layers": 20.0,
+        "mnist: AUROC of U_density, 4 less 2 layers": 20.0,
+        "mnist: AUROC of norm(z), 4 less 2 layers": 20.0,
+        "mnist: AUROC of max cos, 4 less 2 layers": 20.0,
+    }
+    deep = [({}, {"auroc": {"norm": 9.0, "familiarity": 5.0, "density": 3.0, "entropy": 2.0}, "accuracy": 1.0}, 0.0)]
+    flat = [({}, {"auroc": dict.fromkeys(("norm", "familiarity", "density", "entropy"), 0.0), "accuracy": 0.0}, 0.0)]
+    gains = {
+        row.label.split(": ")[1]: row.ours.value for row in _rows("m", {2: flat, 4: deep}) if "less 2" in row.label
+    }
+    assert gains == {
+        "accuracy, 4 less 2 layers": 1.0,
+        "AUROC of U_entropy, 4 less 2 layers": 2.0,
+        "AUROC of U_density, 4 less 2 layers": 3.0,
+        "AUROC of norm(z), 4 less 2 layers": 9.0,
+        "AUROC of max cos, 4 less 2 layers": 5.0,
+    }
+    figure = _picture({"a against b": depths})
+    shown = {c.get_label(): c.lines[0].get_ydata().tolist() for axes in figure.axes for c in axes.containers}
+    assert shown == {
+        "accuracy": [21.0, 41.0],
+        "U_entropy": [22.0, 42.0],
+        "U_density": [23.0, 43.0],
+        "norm(z)": [24.0, 44.0],
+        "max cos": [25.0, 45.0],
+    }
