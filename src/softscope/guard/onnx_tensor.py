@@ -1,0 +1,185 @@
+"""ONNX graphs written like torch: a `Node` has the methods of a torch tensor that `formulas` uses, and records them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_PREFIX = "softscope_"
+
+
+class Graph:
+    """Adds nodes and constants to an ONNX graph whose operators are those of version `opset`."""
+
+    def __init__(self, graph: Any, opset: int) -> None:
+        self.graph, self.opset = graph, opset
+        self._count = 0
+
+    def constant(self, value: Any, dtype: Any = np.float64) -> "Node":
+        """A constant tensor, kept in the file."""
+        from onnx import numpy_helper
+
+        name = self._name("constant")
+        array = np.ascontiguousarray(value, dtype).reshape(np.shape(value))
+        self.graph.initializer.append(numpy_helper.from_array(array, name))
+        return Node(self, name)
+
+    def add(self, operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+        """One node; numbers among the inputs become float64 constants."""
+        from onnx import helper
+
+        names = [value.name if isinstance(value, Node) else self.constant(value).name for value in inputs]
+        made = [self._name(operator.lower()) for _ in range(outputs)]
+        self.graph.node.append(helper.make_node(operator, names, made, **attributes))
+        nodes = [Node(self, name) for name in made]
+        return nodes[0] if outputs == 1 else nodes
+
+    def whole(self, *numbers: int) -> "Node":
+        """A constant vector of whole numbers: axes, shapes, counts."""
+        return self.constant(np.array(numbers), np.int64)
+
+    def reduce(self, operator: str, value: "Node", axis: int) -> "Node":
+        """A reduction over one axis, which is gone afterwards; where the axis stands depends on the opset."""
+        if self.opset >= (13 if operator == "ReduceSum" else 18):
+            node: Node = self.add(operator, value, self.whole(axis), keepdims=0)
+        else:
+            node = self.add(operator, value, axes=[axis], keepdims=0)
+        return node
+
+    def output(self, node: "Node", name: str, kind: int) -> None:
+        """Give `node` to the outside as `name`, one value of ONNX type `kind` per row."""
+        from onnx import helper
+
+        self.graph.node.append(helper.make_node("Identity", [node.name], [name]))
+        self.graph.output.append(helper.make_tensor_value_info(name, kind, [None]))
+
+    def _name(self, kind: str) -> str:
+        self._count += 1
+        return f"{_PREFIX}{kind}_{self._count}"
+
+
+class Node:
+    """A tensor of the graph. Methods mean what they mean in torch."""
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.graph, self.name = graph, name
+
+    def _add(self, operator: str, *inputs: Any, **attributes: Any) -> "Node":
+        node: Node = self.graph.add(operator, *inputs, **attributes)
+        return node
+
+    def __add__(self, other: Any) -> "Node":
+        return self._add("Add", self, other)
+
+    def __radd__(self, other: Any) -> "Node":
+        return self._add("Add", other, self)
+
+    def __sub__(self, other: Any) -> "Node":
+        return self._add("Sub", self, other)
+
+    def __rsub__(self, other: Any) -> "Node":
+        return self._add("Sub", other, self)
+
+    def __mul__(self, other: Any) -> "Node":
+        return self._add("Mul", self, other)
+
+    def __rmul__(self, other: Any) -> "Node":
+        return self._add("Mul", other, self)
+
+    def __truediv__(self, other: Any) -> "Node":
+        return self._add("Div", self, other)
+
+    def __rtruediv__(self, other: Any) -> "Node":
+        return self._add("Div", other, self)
+
+    def __neg__(self) -> "Node":
+        return self._add("Neg", self)
+
+    def __ge__(self, other: Any) -> "Node":
+        return self._add("Not", self._add("Less", self, other))
+
+    def __le__(self, other: Any) -> "Node":
+        return self._add("Not", self._add("Greater", self, other))
+
+    def __eq__(self, other: object) -> "Node":  # type: ignore[override]
+        return self._add("Equal", self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __and__(self, other: "Node") -> "Node":
+        return self._add("And", self, other)
+
+    def __or__(self, other: "Node") -> "Node":
+        return self._add("Or", self, other)
+
+    def __getitem__(self, rows: "Node") -> "Node":
+        return self._add("Gather", self, rows, axis=0)
+
+    def abs(self) -> "Node":
+        return self._add("Abs", self)
+
+    def exp(self) -> "Node":
+        return self._add("Exp", self)
+
+    def log(self) -> "Node":
+        return self._add("Log", self)
+
+    def sqrt(self) -> "Node":
+        return self._add("Sqrt", self)
+
+    def log1p(self) -> "Node":
+        """log(w) x / (w - 1) with w = 1 + x as rounded, and x where w is 1: ONNX has no log1p (Kahan's way)."""
+        rounded = self + 1.0
+        same = rounded == 1.0
+        step = self._add("Where", same, 1.0, rounded - 1.0)
+        return self._add("Where", same, self, rounded.log() * self / step)
+
+    def double(self) -> "Node":
+        return self.cast(np.float64)
+
+    def cast(self, dtype: Any) -> "Node":
+        """To a numpy dtype."""
+        from onnx import helper
+
+        return self._add("Cast", self, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def clamp(self, min: float | None = None, max: float | None = None) -> "Node":
+        node = self if min is None else self._add("Max", self, min)
+        return node if max is None else self._add("Min", node, max)
+
+    def reshape(self, *shape: int) -> "Node":
+        return self._add("Reshape", self, self.graph.whole(*shape))
+
+    def matmul(self, other: "Node") -> "Node":
+        return self._add("MatMul", self, other)
+
+    def transpose(self, first: int, second: int) -> "Node":
+        """Of a matrix."""
+        return self._add("Transpose", self, perm=[second, first])
+
+    def sum(self, axis: int) -> "Node":
+        return self.graph.reduce("ReduceSum", self, axis)
+
+    def amax(self, axis: int) -> "Node":
+        return self.graph.reduce("ReduceMax", self, axis)
+
+    def argmax(self, axis: int) -> "Node":
+        return self._add("ArgMax", self, axis=axis, keepdims=0)
+
+    def topk(self, count: int) -> Any:
+        return self.graph.add("TopK", self, self.graph.whole(count), outputs=2)
+
+    def narrow(self, axis: int, start: int, length: int) -> "Node":
+        whole = self.graph.whole
+        return self._add("Slice", self, whole(start), whole(start + length), whole(axis))
+
+
+def values_of(graph: Any) -> dict[str, NDArray]:
+    """The constants of a graph by name: initializers and Constant nodes."""
+    from onnx import numpy_helper
+
+    values = {entry.name: numpy_helper.to_array(entry) for entry in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+            values[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
+    return values

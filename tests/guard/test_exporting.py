@@ -1,0 +1,173 @@
+"""A guarded ONNX file: equal to Python for every score, checked at export and again, run without softscope."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+ort = pytest.importorskip("onnxruntime")
+torch = pytest.importorskip("torch")
+
+from softscope.errors import SoftscopeError  # noqa: E402
+from softscope.features import FeatureSet  # noqa: E402
+from softscope.guard import Guard  # noqa: E402
+from softscope.guard.exporting import OUTPUTS, Pixels, check_guarded, export_guarded  # noqa: E402
+from softscope.head import Head  # noqa: E402
+
+from .test_wrapping import DENSITIES, INSIDE, Net  # noqa: E402
+
+MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)
+
+
+@pytest.fixture(scope="module")
+def net():
+    return Net().eval()
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    return np.random.default_rng(0).integers(0, 256, (900, 9, 9, 3), np.uint8)
+
+
+@pytest.fixture(scope="module")
+def parts(net, pictures):
+    """Head, training and calibration features of pictures, fresh pictures and their features."""
+    x = (pictures.astype(np.float32) / 255 - np.float32(MEAN)) / np.float32(STD)
+    with torch.no_grad():
+        z = net.body(torch.from_numpy(np.ascontiguousarray(np.moveaxis(x, 3, 1)))).numpy()
+    head = Head(net.head.weight.detach().numpy(), net.head.bias.detach().numpy(), ["a", "b", "ç", "d"])
+    labels = head.logits(z).argmax(axis=1)
+    labels[:40] = np.arange(40) % 4
+    return head, FeatureSet(z[:500], labels[:500], name="train"), FeatureSet(z[500:800]), pictures[800:], z[800:]
+
+
+@pytest.fixture(scope="module")
+def model(net, tmp_path_factory):
+    """The network as somebody else exported it: opset 13, an output called p."""
+    path = tmp_path_factory.mktemp("onnx") / "model.onnx"
+    torch.onnx.export(
+        net, (torch.zeros(2, 3, 9, 9),), str(path), input_names=["x"], output_names=["p"],
+        dynamic_axes={"x": {0: "n"}, "p": {0: "n"}}, opset_version=13, dynamo=False,
+    )  # fmt: skip
+    return path
+
+
+def run(path, pictures, **feed):
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return dict(zip(OUTPUTS, session.run(list(OUTPUTS), {"image": pictures} | feed)))
+
+
+def agree(guard, path, pictures, z):
+    said = run(path, pictures)
+    scores = guard.uncertainty(z)
+    np.testing.assert_allclose(said["uncertainty"], scores, rtol=1e-5, atol=1e-5 * np.abs(scores).max())
+    np.testing.assert_allclose(said["p"], guard.p_values(z), atol=1.5 / 300)
+    logits = guard.head.logits(z).astype(np.float64)
+    np.testing.assert_array_equal(said["class"], logits.argmax(axis=1))
+    softmax = np.exp(logits - logits.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(
+        said["probability"], (softmax / softmax.sum(axis=1, keepdims=True)).max(axis=1), rtol=1e-4
+    )
+    if not guard.per_class:
+        away = np.abs(scores - guard.thresholds[0]) > 1e-4 * np.abs(scores).max()
+        np.testing.assert_array_equal(said["alarm"][away], guard.alarms(z)[away])
+    return said
+
+
+@pytest.mark.parametrize("chosen", [*INSIDE, *DENSITIES], ids=str)
+def test_every_score_but_kernel_density_is_the_same_in_the_file(model, parts, tmp_path, chosen):
+    head, train, known, fresh, z = parts
+    guard = Guard.fit(head, train, known, chosen, 0.1)
+    export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    agree(guard, tmp_path / "g.onnx", fresh, z)
+
+
+@pytest.mark.parametrize("options", [{"per_class": True}, {"confidence": 0.9}])
+def test_every_promise_goes_into_the_file(model, parts, tmp_path, options):
+    head, _, known, fresh, z = parts
+    guard = Guard.fit(head, None, known, "energy", 0.2, **options)
+    export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    agree(guard, tmp_path / "g.onnx", fresh, z)
+
+
+def test_another_rate_may_be_asked_for_with_each_batch(model, parts, tmp_path):
+    head, train, known, fresh, _ = parts
+    guard = Guard.fit(head, train, known)
+    export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    said = run(tmp_path / "g.onnx", fresh, rate=np.array([0.3]))
+    np.testing.assert_array_equal(said["alarm"], said["p"] <= 0.3)
+    assert said["alarm"].sum() > run(tmp_path / "g.onnx", fresh)["alarm"].sum()
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18])
+def test_graphs_of_old_and_new_operators_are_extended(net, parts, tmp_path, opset):
+    head, train, known, fresh, z = parts
+    torch.onnx.export(
+        net, (torch.zeros(2, 3, 9, 9),), str(tmp_path / "m.onnx"), input_names=["image"], output_names=["class"],
+        dynamic_axes={"image": {0: "n"}}, opset_version=opset, dynamo=False,
+    )  # fmt: skip
+    guard = Guard.fit(head, train, known)
+    export_guarded(guard, tmp_path / "m.onnx", tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    agree(guard, tmp_path / "g.onnx", fresh, z)
+
+
+def test_a_torch_module_is_exported_too(net, parts, tmp_path):
+    head, train, known, fresh, z = parts
+    guard = Guard.fit(head, train, known)
+    export_guarded(guard, net, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD), example=torch.zeros(2, 3, 9, 9))
+    agree(guard, tmp_path / "g.onnx", fresh, z)
+
+
+def test_the_file_says_what_it_is_and_is_checked_again(model, parts, tmp_path):
+    head, train, known, *_ = parts
+    guard = Guard.fit(head, train, known)
+    words = export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    again = check_guarded(tmp_path / "g.onnx")
+    assert again == json.loads(json.dumps(words))
+    assert (again["sha256"], again["classes"]) == (guard.sha256, ["a", "b", "ç", "d"])
+    changed = onnx.load(tmp_path / "g.onnx")
+    for entry in changed.graph.initializer:  # other filters than those of the samples
+        if list(entry.dims) == [12, 3, 3, 3]:
+            filters = onnx.numpy_helper.to_array(entry) * np.float32(1.01)
+            entry.CopyFrom(onnx.numpy_helper.from_array(filters, entry.name))
+    onnx.save(changed, tmp_path / "changed.onnx")
+    with pytest.raises(SoftscopeError, match="its samples score differently here"):
+        check_guarded(tmp_path / "changed.onnx")
+
+
+def test_it_runs_in_a_process_that_can_not_import_softscope(model, parts, tmp_path):
+    head, train, known, fresh, _ = parts
+    guard = Guard.fit(head, train, known)
+    export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    np.save(tmp_path / "x.npy", fresh)
+    code = (
+        "import sys; sys.modules['softscope'] = None\n"
+        "import numpy as np, onnxruntime as ort\n"
+        "s = ort.InferenceSession('g.onnx', providers=['CPUExecutionProvider'])\n"
+        "np.save('alarm.npy', s.run(['alarm'], {'image': np.load('x.npy')})[0])\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, env={})
+    np.testing.assert_array_equal(np.load(tmp_path / "alarm.npy"), run(tmp_path / "g.onnx", fresh)["alarm"])
+
+
+def test_what_can_not_be_exported_is_one_line(model, parts, guard, tmp_path):
+    head, train, known, *_ = parts
+    (tmp_path / "x.onnx").write_bytes(b"nothing")
+    own = Guard.fit(head, train, known)
+    for given, with_guard, options, message in (
+        (model, guard, {}, "no layer of the model has the weights 4 x 12"),
+        (tmp_path / "x.onnx", own, {}, "not an ONNX model|no layer"),
+        (tmp_path / "no.onnx", own, {}, "no such file"),
+        (model, Guard.fit(head, train, known, "kde"), {}, "kde: this score can't run inside a model"),
+        (model, own, {"pixels": Pixels((1, 2), (1, 2))}, "Give 3 numbers each"),
+        (object(), own, {}, "without an example batch"),
+    ):
+        with pytest.raises(SoftscopeError, match=message):
+            export_guarded(with_guard, given, tmp_path / "out.onnx", **options)
+    assert not (tmp_path / "out.onnx").exists()
+    with pytest.raises(SoftscopeError, match="is not a guarded model"):
+        check_guarded(model)
