@@ -1,4 +1,4 @@
-"""`softscope guard fit|score|show`: a detector with a promised false-alarm rate, and streams of features through it."""
+"""`softscope guard fit|score|show|export`: a detector with a promised false-alarm rate, and features through it."""
 
 import json
 import sys
@@ -99,10 +99,37 @@ def score(
 
 @guard.command()
 def show(path: GuardFile, as_json: AsJson = False) -> None:
-    """Check a guard file and say what it promises."""
-    from ..guard import Guard
+    """Check a guard, or a model with a guard inside (.onnx), and say what it promises."""
+    from ..guard import Guard, check_guarded
 
+    if path.suffix.lower() == ".onnx":
+        described = check_guarded(path)
+        show_guard(path, described["guard"] | {"sha256": described["sha256"]}, as_json=as_json)
+        return
     show_guard(path, Guard.load(path).describe(), as_json=as_json)
+
+
+@guard.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="A classifier, an .onnx file.", metavar="MODEL")],
+    path: GuardFile,
+    out: Annotated[Path, options.out("The guarded model, an .onnx file.")],
+    mean: Annotated[str, typer.Option(help="Mean of each channel, pixels from 0 to 1.")] = "0,0,0",
+    std: Annotated[str, typer.Option(help="Standard deviation of each channel.")] = "1,1,1",
+    raw_input: Annotated[
+        bool, typer.Option("--raw-input", help="Take what the model takes, not uint8 images.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a model and its guard as one ONNX graph: images in; class, probability, uncertainty, p and alarm out."""
+    from ..guard import Guard, Pixels
+
+    scaling = Pixels(options.numbers("--mean", mean), options.numbers("--std", std))
+    if out.suffix.lower() != ".onnx":
+        raise SoftscopeError(f"{out}: the guarded model is an .onnx file", "Give it a name that ends in .onnx")
+    loaded = Guard.load(path)
+    words = loaded.export(model, out, pixels=None if raw_input else scaling)
+    show_guard(out, words["guard"] | {"sha256": words["sha256"]}, as_json=as_json)
 
 
 def show_guard(path: Path, described: dict[str, Any], *, as_json: bool) -> None:
@@ -132,6 +159,7 @@ def show_guard(path: Path, described: dict[str, Any], *, as_json: bool) -> None:
                 "discoveries(z, rate) keeps the expected share of known inputs among the discoveries below rate",
             ),
             ("alarm above", above),
+            *([("guard sha256", described["sha256"])] if "sha256" in described else []),
             *([("recalibrated", f"from {described['parent']['sha256']}")] if described["parent"] else []),
         ]
     )

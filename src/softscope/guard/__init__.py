@@ -12,6 +12,9 @@ from .conformal import Promise
 from .guard import Guard
 
 if TYPE_CHECKING:
+    from .exporting import Pixels as Pixels
+    from .exporting import check_guarded as check_guarded
+    from .exporting import export_guarded as export_guarded
     from .monitor import Evidence as Evidence
     from .monitor import Monitor as Monitor
     from .stream import Summary as Summary
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from .watching import watch_stream as watch_stream
 
 _HOMES = {
+    "Pixels": "exporting",
+    "check_guarded": "exporting",
+    "export_guarded": "exporting",
     "Evidence": "monitor",
     "Monitor": "monitor",
     "Summary": "stream",

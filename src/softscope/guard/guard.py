@@ -237,6 +237,12 @@ class Guard:
 
         return GuardedModel(self, model)
 
+    def export(self, model: Any, path: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
+        """Write an .onnx file or a torch module with this guard inside as one ONNX graph (`export_guarded`)."""
+        from .exporting import export_guarded
+
+        return export_guarded(self, model, path, **options)
+
     @property
     def sha256(self) -> str:
         """The digest of all that makes up the guard, as in its file."""
