@@ -3,6 +3,8 @@ import hashlib
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -15,9 +17,11 @@ from softscope import files
 from softscope.errors import SoftscopeError
 from softscope.files import (
     atomic_path,
+    atomic_paths,
     existing,
     existing_file,
     first_line,
+    output_folder,
     read_into,
     read_safetensors,
     safetensors_header,
@@ -59,6 +63,100 @@ def test_the_old_content_stays_until_the_new_is_whole(tmp_path):
         temporary.write_text("new")
         assert target.read_text() == "old"
     assert target.read_text() == "new"
+
+
+def test_a_link_is_written_through(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "real")
+    (tmp_path / "dangling").symlink_to("elsewhere/new")
+    write_bytes(tmp_path / "link", b"new")
+    write_bytes(tmp_path / "dangling", b"made")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "elsewhere" / "real").read_bytes() == b"new"
+    assert (tmp_path / "elsewhere" / "new").read_bytes() == b"made"
+
+
+def test_what_is_not_a_regular_file_is_refused_and_stays(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "device").symlink_to("/dev/null")
+    for name, kind in (("pipe", "device or pipe"), ("folder", "a folder"), ("device", "device or pipe")):
+        with pytest.raises(SoftscopeError, match=kind):
+            write_bytes(tmp_path / name, b"new")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert names(tmp_path) == ["device", "folder", "pipe"]
+
+
+def test_a_circle_of_links_is_refused(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(SoftscopeError, match=r"a'?: .*links"):
+        write_bytes(tmp_path / "a", b"new")
+
+
+def test_files_that_belong_together_appear_together_or_not_at_all(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("old")
+
+    def fail_late():
+        with atomic_paths(one, two) as (first, second):
+            first.write_text("new")
+            second.write_text("new")
+            raise ValueError("late")
+
+    with pytest.raises(ValueError, match="late"):
+        fail_late()
+    assert (one.read_text(), names(tmp_path)) == ("old", ["one"])
+    with atomic_paths(one, two) as (first, second):
+        first.write_text("new")
+        second.write_text("new")
+    assert (one.read_text(), two.read_text(), names(tmp_path)) == ("new", "new", ["one", "two"])
+
+
+def test_nothing_is_written_where_the_second_of_two_names_is_a_folder(tmp_path):
+    (tmp_path / "two").mkdir()
+    with pytest.raises(SoftscopeError, match="a folder"), atomic_paths(tmp_path / "one", tmp_path / "two"):
+        pass
+    assert names(tmp_path) == ["two"]
+
+
+def test_what_a_killed_process_left_goes_with_the_next_write(tmp_path):
+    code = (
+        "import os, signal, sys\n"
+        "from softscope.files import atomic_path\n"
+        "with atomic_path(sys.argv[1]) as temporary:\n"
+        "    temporary.write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "x")], check=False)
+    (left,) = names(tmp_path)
+    assert left.endswith(".part")
+    alive = f".x.{files._machine()}-{os.getppid()}-0123456789ab.part"
+    strange = ".x.00000000-1-0123456789ab.part"
+    for name in (alive, strange, "notes.part"):
+        (tmp_path / name).write_text("not ours to remove")
+    write_bytes(tmp_path / "x", b"whole")
+    assert names(tmp_path) == sorted([alive, strange, "notes.part", "x"])
+
+
+def test_folders_made_for_work_that_failed_go_again(tmp_path):
+    with pytest.raises(ValueError, match="bad"), output_folder(tmp_path / "a" / "b"):
+        raise ValueError("bad")
+    assert names(tmp_path) == []
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(ValueError, match="bad"), output_folder(tmp_path / "kept"):
+        raise ValueError("bad")
+
+    def fail_late():
+        with output_folder(tmp_path / "full") as folder:
+            (folder / "result").write_text("done")
+            raise ValueError("bad")
+
+    with pytest.raises(ValueError, match="bad"):
+        fail_late()
+    assert names(tmp_path) == ["full", "kept"]
 
 
 @pytest.mark.parametrize("error", [ValueError("bug"), KeyboardInterrupt(), SoftscopeError("bad input")])
@@ -316,7 +414,7 @@ def test_a_file_that_may_not_be_read_is_said(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(SoftscopeError, match=r"x: can't be read \(Permission denied\). Mend its permissions"):
+    with pytest.raises(SoftscopeError, match=r"x: can't be read \(Permission denied\). Allow this user to read it"):
         read_safetensors(tmp_path / "x")
 
 

@@ -7,10 +7,14 @@ import errno
 import hashlib
 import json
 import os
+import platform
+import re
 import secrets
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,26 +38,99 @@ _AGAIN = "Write or copy the file again"
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on a clean exit it is fsynced and renamed to `path`, else removed."""
-    target = Path(path)
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}.part"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    except OSError as error:
-        raise writing_failed(target, error) from error
-    except ValueError as error:  # a null character in the name
-        raise SoftscopeError(f"{path!r}: is no file name ({error})", "Choose another output path") from error
-    try:
+    with atomic_paths(path) as (temporary,):
         yield temporary
-        sync(temporary)
-        os.replace(temporary, target)
+
+
+@contextmanager
+def atomic_paths(*paths: str | os.PathLike[str]) -> Iterator[tuple[Path, ...]]:
+    """`atomic_path` for files that belong together: all of them appear, or none.
+
+    A link is written through. What is neither a regular file nor a new name is refused before anything is written.
+    """
+    targets = [_target(path) for path in paths]
+    temporaries: list[Path] = []
+    target = targets[0]
+    try:
+        for target in targets:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned(target.parent)
+            temporaries.append(target.parent / f".{target.name}.{_owner()}-{secrets.token_hex(6)}.part")
+            os.close(os.open(temporaries[-1], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        yield tuple(temporaries)
+        for temporary in temporaries:
+            sync(temporary)
+        for target, temporary in zip(targets, temporaries):
+            os.replace(temporary, target)
     except OSError as error:
         raise writing_failed(target, error) from error
     finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    with suppress(OSError):  # the file is whole and in place; some file systems can't sync a folder
-        sync(target.parent)
+        for temporary in temporaries:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+    with suppress(OSError):  # the files are whole and in place; some file systems can't sync a folder
+        for folder in {target.parent for target in targets}:
+            sync(folder)
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """Where `path` leads if it is a link; a SoftscopeError unless it is a regular file or a new name."""
+    try:
+        target = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return target
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        if isinstance(error, OSError) and error.errno in (errno.ENOTDIR, errno.EACCES):
+            return Path(path)  # making the folder says what is wrong
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SoftscopeError(f"{str(path)!r}: is not a file name ({reason})", "Choose another output path") from error
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or pipe"
+        raise SoftscopeError(f"{path}: is {kind}, not a file", "Choose another output path")
+    return target
+
+
+_PART = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)-[0-9a-f]{12}\.part")
+_tidied: set[str] = set()
+
+
+def _owner() -> str:
+    """Machine and process, as temporary names carry them."""
+    return f"{_machine()}-{os.getpid()}"
+
+
+@cache
+def _machine() -> str:
+    """Eight digits that processes share exactly if they see each other's process numbers."""
+    try:
+        words = Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink("/proc/self/ns/pid")
+    except OSError:
+        words = platform.node()
+    return hashlib.sha256(words.encode()).hexdigest()[:8]
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove temporary files of processes of this machine that are gone (kill -9), once for each folder."""
+    if str(folder) in _tidied:
+        return
+    _tidied.add(str(folder))
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            named = _PART.fullmatch(entry.name)
+            if named and named[1] == _machine() and not _runs(int(named[2])):
+                with suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
@@ -167,7 +244,7 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
     except SoftscopeError:
         raise
     except PermissionError as error:
-        raise SoftscopeError(f"{path}: can't be read ({error.strerror})", "Mend its permissions") from error
+        raise SoftscopeError(f"{path}: can't be read ({error.strerror})", "Allow this user to read it") from error
     except Exception as error:  # parsers meet hostile bytes with errors of many types, MemoryError among them
         raise SoftscopeError(f"{path}: not a whole {kind} file ({first_line(error)})", _AGAIN) from error
 
@@ -191,6 +268,21 @@ def writable_folder(path: str | os.PathLike[str]) -> Path:
         pass
     (folder / ".writable").unlink(missing_ok=True)
     return folder
+
+
+@contextmanager
+def output_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """`writable_folder` for the work inside; if that fails, folders that were made for it and are empty go again."""
+    folder = Path(path)
+    made = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    writable_folder(folder)
+    try:
+        yield folder
+    except BaseException:
+        with suppress(OSError):
+            for each in made:
+                each.rmdir()
+        raise
 
 
 def existing(path: str | os.PathLike[str]) -> Path:
@@ -231,7 +323,7 @@ def writing_failed(target: Path, error: OSError) -> SoftscopeError:
         return SoftscopeError(f"{target}: the disk is full, nothing was written", "Free some space and run again")
     reason = error.strerror or first_line(error)
     return SoftscopeError(
-        f"{target}: can't be written ({reason})", "Choose another output path or mend its permissions"
+        f"{target}: can't be written ({reason})", "Choose another output path, or allow this user to write there"
     )
 
 

@@ -156,6 +156,30 @@ def test_a_full_disk_leaves_nothing_half_written(folder, monkeypatch, softscope)
     assert not (folder / "out").exists() or not list((folder / "out").iterdir())
 
 
+def test_a_failure_while_the_report_is_written_keeps_the_old_diagnosis_and_report(folder, monkeypatch, softscope):
+    assert softscope(*words(folder))[0] == 0
+    before = {path.name: path.read_bytes() for path in (folder / "out").iterdir()}
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("softscope.reporting.page.render", full)
+    assert softscope(*words(folder), "--seed", "1")[0] == 2
+    assert {path.name: path.read_bytes() for path in (folder / "out").iterdir()} == before
+
+
+def test_bad_input_leaves_no_empty_folder(folder, softscope):
+    assert_refused(softscope(*words(folder, test="nowhere.npz", out=folder / "new" / "out")), "nowhere.npz")
+    assert not (folder / "new").exists()
+
+
+def test_an_output_file_that_is_a_device_stays_one(folder, softscope):
+    (folder / "out").mkdir()
+    os.mkfifo(folder / "out" / "report.html")
+    assert_refused(softscope(*words(folder)), "device or pipe")
+    assert [path.name for path in (folder / "out").iterdir()] == ["report.html"]
+
+
 @pytest.mark.parametrize("ood", ["far.safetensors", "=far.safetensors", "far="])
 def test_an_ood_set_without_a_name_is_explained(folder, softscope, ood):
     arguments = words(folder)

@@ -57,7 +57,7 @@ def diagnose_files(
     from ..diagnosis import diagnose as run
     from ..errors import SoftscopeError
     from ..features import FeatureSet
-    from ..files import existing_file, writable_folder
+    from ..files import atomic_paths, existing_file, output_folder
     from ..head import Head
     from ..reporting import report
 
@@ -65,19 +65,21 @@ def diagnose_files(
         if name not in ood and name != "test":
             raise SoftscopeError(f"--images {name}: no such set", f"There is {', '.join(['test', *ood])}")
         existing_file(path)
-    writable_folder(out)
-    with _progress(progress) as tell:
-        found = run(
-            Head.load(head),
-            train=FeatureSet.open(train),
-            test=FeatureSet.open(test),
-            ood={name: FeatureSet.open(path) for name, path in ood.items()},
-            seed=seed,
-            progress=tell,
-        )
-    found.save(out / "diagnosis.json")
-    report(found, out / "report.html", images=dict(images))
-    return found
+    with output_folder(out):
+        with _progress(progress) as tell:
+            diagnosis = run(
+                Head.load(head),
+                train=FeatureSet.open(train),
+                test=FeatureSet.open(test),
+                ood={name: FeatureSet.open(path) for name, path in ood.items()},
+                seed=seed,
+                progress=tell,
+            )
+        # Both files or neither: a new diagnosis must not stand beside the report of an old one.
+        with atomic_paths(out / "diagnosis.json", out / "report.html") as (file, page):
+            diagnosis.save(file)
+            report(diagnosis, page, images=dict(images))
+    return diagnosis
 
 
 @contextmanager
