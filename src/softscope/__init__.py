@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .guard import Guard as Guard
     from .head import Head as Head
     from .metrics import Interval as Interval
+    from .models import extract as extract
     from .reporting import report as report
 
 _HOMES = {
@@ -28,6 +29,7 @@ _HOMES = {
     "Interval": "metrics",
     "Guard": "guard",
     "diagnose": "diagnosis",
+    "extract": "models",
     "Diagnosis": "diagnosis",
     "report": "reporting",
 }
@@ -42,6 +44,7 @@ __all__ = [
     "SoftscopeError",
     "__version__",
     "diagnose",
+    "extract",
     "report",
 ]
 

@@ -14,7 +14,7 @@ from softscope import FeatureSet, Head, SoftscopeError
 from softscope.cli.app import app
 from softscope.images import fit_images, load_files
 from softscope.models import extract_features
-from softscope.models.collecting import collected
+from softscope.models.opened import collected
 from softscope.paper.nets import build, save_model
 from softscope.paper.training import TrainSettings, train
 
@@ -63,13 +63,13 @@ def test_extract_writes_the_head_and_one_file_a_split(folder, tmp_path):
     told = json.loads(done.stdout)
     head = Head.load(tmp_path / "head.safetensors")
     assert (head.n_classes, head.n_features, head.classes) == (10, 8, tuple(NAMES))
-    assert {part["split"]: part["rows"] for part in told["splits"]} == {"train": 300, "test": 100}
-    for part in told["splits"]:
-        features = FeatureSet.open(tmp_path / f"{part['split']}.safetensors")
+    assert {part["name"]: part["rows"] for part in told["sets"]} == {"train": 300, "test": 100}
+    for part in told["sets"]:
+        features = FeatureSet.open(tmp_path / f"digits28-{part['name']}.safetensors")
         right = (head.logits(features.array()).argmax(1) == features.labels).mean()
         assert part["accuracy"] == pytest.approx(right)
         assert features.metadata["dataset"] == "digits28"
-    assert told["splits"][0]["accuracy"] > 0.5
+    assert told["sets"][0]["accuracy"] > 0.5
 
 
 def test_other_data_is_fitted_to_the_network_and_its_labels_are_left_out(folder, tmp_path):
@@ -84,19 +84,19 @@ def test_other_data_is_fitted_to_the_network_and_its_labels_are_left_out(folder,
 def test_images_are_kept_in_the_order_of_the_features_when_asked(folder, tmp_path):
     done = run(folder / "lenet.safetensors", folder / "digits28", "-o", tmp_path, "--split", "test", "--keep-images")
     assert done.exit_code == 0, done.output
-    features = FeatureSet.open(tmp_path / "test.safetensors")
+    features = FeatureSet.open(tmp_path / "digits28-test.safetensors")
     kept = load_files([tmp_path / features.metadata["images"]])
     original = load_files([folder / "digits28" / "test-00000-of-00001.parquet"])
     assert np.array_equal(kept.images, original.images)
     assert np.array_equal(kept.labels, features.labels)
-    assert not (tmp_path / "train.safetensors").exists()
+    assert not (tmp_path / "digits28-train.safetensors").exists()
 
 
 def test_a_limit_draws_a_balanced_sample_and_before_is_recorded(folder, tmp_path):
     words = ["--split", "train", "--limit", "50", "--layer", "before"]
     done = run(folder / "lenet.safetensors", folder / "digits28", "-o", tmp_path, *words)
     assert done.exit_code == 0, done.output
-    features = FeatureSet.open(tmp_path / "train.safetensors")
+    features = FeatureSet.open(tmp_path / "digits28-train.safetensors")
     assert np.bincount(features.labels).tolist() == [5] * 10
     assert features.metadata["layer"] == "before"
     assert "ReLU" in features.metadata["activation"]
@@ -107,7 +107,7 @@ def test_a_model_of_some_classes_takes_only_these_of_its_own_data_set(folder, tm
     save_model(net, tmp_path / "two.safetensors", classes=["7", "3"], dataset="digits28")
     done = run(tmp_path / "two.safetensors", folder / "digits28", "-o", tmp_path, "--split", "test")
     assert done.exit_code == 0, done.output
-    features = FeatureSet.open(tmp_path / "test.safetensors")
+    features = FeatureSet.open(tmp_path / "digits28-test.safetensors")
     original = load_files([folder / "digits28" / "test-00000-of-00001.parquet"])
     expected = original.labels[np.isin(original.labels, [3, 7])]
     assert np.array_equal(np.array([7, 3])[features.labels], expected)
@@ -153,8 +153,8 @@ def test_a_catalogued_data_set_is_extracted_by_its_name(tmp_path):
     done = run(tmp_path / "small.safetensors", "digits", "-o", tmp_path, "--json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
-    assert sum(part["rows"] for part in told["splits"]) == 1797
-    assert FeatureSet.open(tmp_path / "test.safetensors").labels is not None
+    assert sum(part["rows"] for part in told["sets"]) == 1797
+    assert FeatureSet.open(tmp_path / "digits-test.safetensors").labels is not None
     refused = run(tmp_path / "small.safetensors", "mnist", "-o", tmp_path / "other", "--split", "nothing")
     assert isinstance(refused.exception, SoftscopeError)
 
@@ -168,11 +168,11 @@ def test_extraction_tells_how_far_it_is():
 
 @pytest.mark.parametrize("words", [["--batch", "-1"], ["--batch", "0"], ["--limit", "-5"], ["--size", "0"]])
 def test_a_bad_number_never_touches_an_existing_file(folder, tmp_path, words):
-    (tmp_path / "train.safetensors").write_bytes(b"precious")
+    (tmp_path / "digits28-train.safetensors").write_bytes(b"precious")
     done = run(folder / "lenet.safetensors", folder / "digits28", "-o", tmp_path, *words)
     assert isinstance(done.exception, SoftscopeError)
     assert "expected a whole number from 1 to" in str(done.exception)
-    assert (tmp_path / "train.safetensors").read_bytes() == b"precious"
+    assert (tmp_path / "digits28-train.safetensors").read_bytes() == b"precious"
     assert len(list(tmp_path.iterdir())) == 1
 
 

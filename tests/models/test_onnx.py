@@ -1,10 +1,14 @@
 """ONNX classifiers: the last layer is read from the graph, features come from onnxruntime and are checked."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from softscope import FeatureSet, SoftscopeError
-from softscope.models.opening import open_model
+from softscope.images import ArrayImages
+from softscope.models import extract, open_model
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -70,39 +74,146 @@ def expected_features(channels_first=True):
     ids=["gemm", "scaled gemm", "matmul and add", "no bias", "softmax"],
 )
 def test_head_and_features_are_those_computed_by_hand(tmp_path, ending, weight, bias):
-    model = open_model(write(tmp_path / "m.onnx", ending), mean=MEAN, std=STD)
-    head, features = model.head(["a", "b", "c"]), model.features(PIXELS, np.arange(7) % 3, batch=3)
+    path = write(tmp_path / "m.onnx", ending)
+    images = ArrayImages(PIXELS, np.arange(7) % 3, ["a", "b", "c"])
+    head, features = extract(path, images, classes=["a", "b", "c"], batch=3, mean=MEAN, std=STD)
     np.testing.assert_allclose(head.weight, weight, rtol=1e-6)
     np.testing.assert_allclose(head.bias, np.zeros(3) if bias is None else bias, rtol=1e-6)
     np.testing.assert_allclose(features.array(), expected_features(), rtol=1e-4, atol=1e-4)
-    assert model.input_shape == (2, 2, 3)
+    assert features.labels.tolist() == [0, 1, 2, 0, 1, 2, 0]
+    assert open_model(path).preprocessing.size == (2, 2)
 
 
 def test_a_fixed_batch_and_channels_last_are_understood(tmp_path):
-    model = open_model(write(tmp_path / "m.onnx", GEMM, shape=(4, 2, 2, 3)), mean=MEAN, std=STD)
-    out = tmp_path / "f.safetensors"
-    features = model.features(PIXELS, out=out, metadata={"split": "test"})
+    path = write(tmp_path / "m.onnx", GEMM, shape=(4, 2, 2, 3))
+    _, features = extract(path, ArrayImages(PIXELS), out=tmp_path / "f.safetensors", mean=MEAN, std=STD)
     np.testing.assert_allclose(features.array(), expected_features(channels_first=False), rtol=1e-4, atol=1e-4)
-    assert FeatureSet.open(out).metadata == {
-        "layer": "after",
-        "model": "m.onnx",
-        "classifier": "logits",
-        "split": "test",
-    }
+    words = {"layer": "after", "model": "m.onnx", "classifier": "logits"}
+    assert FeatureSet.open(tmp_path / "f.safetensors").metadata == words
+
+
+def constant(name, value):
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(value)))
+
+
+SCALE = np.abs(LAST).max() / 127
+QUANTISED = np.round(LAST / SCALE).astype(np.int8)
+ENDINGS = {
+    "constant nodes": [
+        constant("w", LAST),
+        constant("b", BIAS),
+        helper.make_node("MatMul", ["z", "w"], ["product"]),
+        helper.make_node("Add", ["product", "b"], ["logits"]),
+    ],
+    "transposed constant": [
+        constant("w", LAST.T.copy()),
+        helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]),
+        helper.make_node("Gemm", ["z", "t", "bias"], ["logits"]),
+    ],
+    "spelled-out softmax": [
+        *MATMUL[:1],
+        helper.make_node("Add", ["product", "bias"], ["l"]),
+        helper.make_node("ReduceMax", ["l"], ["m"], axes=[1]),
+        helper.make_node("Sub", ["l", "m"], ["s"]),
+        helper.make_node("Exp", ["s"], ["e"]),
+        constant("axes", np.array([1])),
+        helper.make_node("ReduceSum", ["e", "axes"], ["t"]),
+        helper.make_node("Div", ["e", "t"], ["logits"]),
+    ],
+    "quantised weight": [
+        constant("q", QUANTISED),
+        constant("scale", np.float32(SCALE)),
+        constant("zero", np.int8(0)),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["w"]),
+        helper.make_node("MatMul", ["z", "w"], ["product"]),
+        helper.make_node("Add", ["product", "bias"], ["logits"]),
+    ],
+    "1x1 convolution": [
+        constant("two", np.array([-1, 5, 1, 1])),
+        helper.make_node("Reshape", ["z", "two"], ["map"]),
+        constant("w", LAST.T[:, :, None, None].copy()),
+        helper.make_node("Conv", ["map", "w", "bias"], ["made"]),
+        helper.make_node("Flatten", ["made"], ["logits"]),
+    ],
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+def test_other_ways_to_write_a_linear_layer_give_the_same_head(tmp_path, ending):
+    path = write(tmp_path / "m.onnx", ending)
+    head, features = extract(path, ArrayImages(PIXELS), mean=MEAN, std=STD)
+    quantised = any(node.op_type == "DequantizeLinear" for node in ending)
+    np.testing.assert_allclose(head.weight, (QUANTISED * SCALE if quantised else LAST).T, rtol=1e-5)
+    np.testing.assert_allclose(head.bias, BIAS, rtol=1e-6)
+    np.testing.assert_allclose(features.array(), expected_features(), rtol=1e-4, atol=1e-4)
+
+
+def test_one_logit_with_a_sigmoid_is_a_head_of_two_classes(tmp_path):
+    ending = [
+        constant("w", LAST[:, :1]),
+        constant("b", BIAS[:1]),
+        helper.make_node("Gemm", ["z", "w", "b"], ["l"]),
+        helper.make_node("Sigmoid", ["l"], ["logits"]),
+    ]
+    head, features = extract(write(tmp_path / "m.onnx", ending), ArrayImages(PIXELS), mean=MEAN, std=STD)
+    np.testing.assert_allclose(head.weight, np.stack([0 * LAST[:, 0], LAST[:, 0]]))
+    answer = 1 / (1 + np.exp(-(expected_features() @ LAST[:, 0] + BIAS[0])))
+    logits = head.logits(features.array())
+    np.testing.assert_allclose(np.exp(logits[:, 1]) / np.exp(logits).sum(1), answer, rtol=1e-4)
+
+
+def test_several_inputs_are_given_by_name(tmp_path):
+    nodes = [helper.make_node("Add", ["x", "y"], ["z"]), *MATMUL]
+    floats = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("n", 5)) for name in ("x", "y")]
+    answer = helper.make_tensor_value_info("logits", TensorProto.FLOAT, None)
+    fixed = [numpy_helper.from_array(value, name) for name, value in {"last": LAST, "bias": BIAS}.items()]
+    graph = helper.make_graph(nodes, "two", floats, [answer], fixed)
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), tmp_path / "m.onnx")
+    x, y = (RANDOM.standard_normal((9, 5)).astype(np.float32) for _ in range(2))
+    _, features = extract(tmp_path / "m.onnx", {"x": x, "y": y, "labels": np.arange(9) % 3})
+    np.testing.assert_allclose(features.array(), x + y, rtol=1e-6)
+    assert features.labels.tolist() == [0, 1, 2] * 3
+    with pytest.raises(SoftscopeError, match=r"m\.onnx: takes the inputs x, y, got x"):
+        extract(tmp_path / "m.onnx", {"x": x})
+    with pytest.raises(SoftscopeError, match=r"m\.onnx failed on x \[2, 4\]"):
+        extract(tmp_path / "m.onnx", {"x": x[:, :4], "y": y})
 
 
 @pytest.mark.parametrize(
-    ("ending", "shape", "words"),
+    ("ending", "words"),
     [
-        ([helper.make_node("Relu", ["z"], ["logits"])], ("n", 3, 2, 2), "ends in Relu"),
-        ([helper.make_node("Add", ["z", "z"], ["logits"])], ("n", 3, 2, 2), "addition that is no bias"),
-        ([helper.make_node("Gemm", ["z", "z"], ["logits"], transB=1)], ("n", 3, 2, 2), "computed, not stored"),
-        (GEMM, ("n", 12), "expected float images"),
+        ([helper.make_node("Relu", ["z"], ["logits"])], "ends in Relu"),
+        ([helper.make_node("Add", ["z", "z"], ["logits"])], "addition that is not a bias"),
+        ([helper.make_node("Gemm", ["z", "z"], ["logits"], transB=1)], "computed, not stored"),
+        (
+            [
+                *GEMM[:0],
+                helper.make_node("MatMul", ["z", "last"], ["l"]),
+                helper.make_node("Sigmoid", ["l"], ["logits"]),
+            ],
+            "one sigmoid per class",
+        ),
     ],
 )
-def test_other_endings_and_inputs_are_refused(tmp_path, ending, shape, words):
+def test_other_endings_are_refused(tmp_path, ending, words):
     with pytest.raises(SoftscopeError, match=words):
-        open_model(write(tmp_path / "m.onnx", ending, shape=shape))
+        open_model(write(tmp_path / "m.onnx", ending))
+
+
+def test_class_names_in_the_files_metadata_are_used(tmp_path):
+    path = write(tmp_path / "m.onnx", GEMM)
+    model = onnx.load(path)
+    for text in ("['cat', 'dog', 'owl']", "{0: 'cat', 1: 'dog', 2: 'owl'}"):
+        del model.metadata_props[:]
+        model.metadata_props.append(onnx.StringStringEntryProto(key="names", value=text))
+        onnx.save(model, path)
+        assert open_model(path).classes == ("cat", "dog", "owl")
+
+
+def test_a_huge_fixed_batch_is_refused_before_anything_is_allocated(tmp_path):
+    with pytest.raises(SoftscopeError, match="is exported for batches of 1099511627776"):
+        open_model(write(tmp_path / "m.onnx", GEMM, shape=(2**40, 3, 2, 2)))
 
 
 def test_a_file_that_is_no_onnx_is_refused(tmp_path):
@@ -112,12 +223,24 @@ def test_a_file_that_is_no_onnx_is_refused(tmp_path):
 
 
 def test_only_features_after_the_nonlinearity_are_offered(tmp_path):
-    model = open_model(write(tmp_path / "m.onnx", GEMM))
     with pytest.raises(SoftscopeError, match="need a torch model"):
-        model.features(PIXELS, layer="before")
+        open_model(write(tmp_path / "m.onnx", GEMM)).prepare(PIXELS, "before")
 
 
-def test_infinite_weights_are_said(tmp_path):
-    model = open_model(write(tmp_path / "m.onnx", GEMM), std=(1e-38, 1e-38, 1e-38))
+def test_infinite_answers_are_said(tmp_path):
     with pytest.raises(SoftscopeError, match="NaN or inf"):
-        model.features(PIXELS)
+        extract(write(tmp_path / "m.onnx", GEMM), ArrayImages(PIXELS), std=(1e-38, 1e-38, 1e-38))
+
+
+def test_onnx_needs_no_torch(tmp_path):
+    path = write(tmp_path / "m.onnx", GEMM)
+    code = f"""
+import sys
+sys.modules["torch"] = None
+import numpy as np
+from softscope.images import ArrayImages
+from softscope.models import extract
+print(len(extract({str(path)!r}, ArrayImages(np.zeros((3, 2, 2, 3), np.uint8)))[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "3", done.stderr

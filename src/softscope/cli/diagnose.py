@@ -1,4 +1,4 @@
-"""`softscope diagnose`: from feature files to a verdict, a JSON diagnosis and an HTML report."""
+"""`softscope diagnose`: from a model and images, or from feature files, to a verdict, a diagnosis and a report."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,46 +7,110 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
-from .options import AsJson, HeadFile, Quiet, Seed, named
+from . import diagnose_model, options
+from .extract import (
+    MODEL,
+    BatchSize,
+    Bgr,
+    Channels,
+    Classes,
+    Crop,
+    Device,
+    DryRun,
+    Interpolation,
+    Limit,
+    Logits,
+    Mean,
+    Scale,
+    Size,
+    Std,
+    Weights,
+    pixel_options,
+)
+from .options import AsJson, Quiet, Seed, named
 
 if TYPE_CHECKING:
     from ..diagnosis import Diagnosis
     from ..diagnosis.pipeline import Progress
+    from ..features import FeatureSet
 
 _COLUMNS = ("plain-max", "plain-entropy", "cool", "density")
 
 
 def diagnose(
-    head: HeadFile,
-    train: Annotated[str, typer.Option(help="Training features, with labels.", metavar="FILE")],
-    test: Annotated[str, typer.Option(help="Test features, with labels if any.", metavar="FILE")],
-    ood: Annotated[list[str], typer.Option(help="Unfamiliar features (repeatable).", metavar="NAME=FILE")],
     out: Annotated[str, options.out("Folder for report.html and diagnosis.json.")],
+    model: Annotated[str | None, typer.Argument(help=MODEL, metavar="[MODEL]")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Images: train/<class>/, test/<class>/, ood/<name>/.", metavar="DIR")
+    ] = None,
+    head: Annotated[str | None, typer.Option(help="Without MODEL: safetensors with weight and bias.")] = None,
+    train: Annotated[str | None, typer.Option(help="Training images, or features with labels.")] = None,
+    test: Annotated[str | None, typer.Option(help="Test images, or features, with labels if any.")] = None,
+    ood: Annotated[
+        list[str] | None, typer.Option(help="Unfamiliar images or features (repeatable).", metavar="NAME=PATH")
+    ] = None,
     images: Annotated[
         list[str] | None,
         typer.Option(help="Images of an --ood set, or of `test`, in the same order (repeatable).", metavar="NAME=FILE"),
     ] = None,
+    weights: Weights = None,
+    classes: Classes = None,
+    logits: Logits = None,
+    device: Device = None,
+    size: Size = None,
+    crop: Crop = None,
+    interpolation: Interpolation = None,
+    mean: Mean = None,
+    std: Std = None,
+    scale: Scale = None,
+    bgr: Bgr = False,
+    channels: Channels = None,
+    limit: Limit = None,
+    batch: BatchSize = 64,
+    dry_run: DryRun = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """How far can this classifier's confidence be trusted, which cause is to blame where it can't, what to do?
 
-    Features are .safetensors, .npz, .npy or .parquet (tensor or column `z`, optionally `labels`).
+    Give MODEL and images, or --head and features: .safetensors, .npz, .npy or .parquet (`z`, optionally `labels`).
     """
-    found = diagnose_files(
-        head, train, test, named("--ood", ood), named("--images", images or []), Path(out), seed, not quiet
-    )
-    show(found, as_json=as_json)
+    from ..errors import SoftscopeError
+
+    if model is not None:
+        pixels = pixel_options(size, crop, interpolation, mean, std, scale, bgr, channels)
+        named_model = {"model": model, "weights": weights, "classes": classes, "logits": logits, "device": device}
+        plan = diagnose_model.plan_of(named_model | {"pixels": pixels}, data, train, test, ood or [], limit)
+        if dry_run or not quiet:
+            typer.echo("\n".join(plan.lines()), err=not dry_run)
+        if dry_run:
+            return
+        files = diagnose_model.write(plan, Path(out), batch, seed, quiet=quiet)
+        judged, calibration = diagnose_model.judged(files, seed)
+        unfamiliar = {name: each.path for name, each in files.ood.items()}
+        diagnosis = diagnose_files(files.head, files.train.path, judged, unfamiliar, {}, Path(out), seed, not quiet)
+        closing = diagnose_model.save_guard(files, calibration, Path(out))
+    elif head is None or train is None or test is None or not ood:
+        raise SoftscopeError(
+            "give MODEL and its images, or --head, --train, --test and --ood", "See softscope diagnose --help"
+        )
+    else:
+        diagnosis = diagnose_files(
+            head, train, test, named("--ood", ood), named("--images", images or []), Path(out), seed, not quiet
+        )
+        closing = ""
+    show(diagnosis, as_json=as_json)
     if not as_json:
         typer.echo(f"diagnosis: {Path(out) / 'diagnosis.json'}\nreport: {Path(out) / 'report.html'}")
+        if closing:
+            typer.echo(closing)
 
 
 def diagnose_files(
     head: str | Path,
     train: str | Path,
-    test: str | Path,
+    test: "str | Path | FeatureSet",
     ood: Mapping[str, str | Path],
     images: Mapping[str, str | Path],
     out: Path,
@@ -70,7 +134,7 @@ def diagnose_files(
             diagnosis = run(
                 Head.load(head),
                 train=FeatureSet.open(train),
-                test=FeatureSet.open(test),
+                test=FeatureSet.of(test),
                 ood={name: FeatureSet.open(path) for name, path in ood.items()},
                 seed=seed,
                 progress=tell,

@@ -1,19 +1,25 @@
-"""Images as people have them, to arrays of pixels: parquet files, their decoding, and images written for a report."""
+"""Images as people have them, to arrays of pixels: folders, parquet, npz, arrays; preprocessing as data."""
 
 from .decoding import Decoder, Encoded
-from .loading import ImageSet, ImageSplits, ParquetSplits, choose_rows, load_files, spelled
+from .loading import ImageSet, choose_rows, load_files, spelled
 from .parquet import count_rows, read_columns, read_images, read_labels
 from .pixels import Images, as_rgb, balanced_rows, binarise9, fit_images, greyscale, select_classes, to_rgb32
-from .writing import RawSplit, encode_png, write_images, write_split
+from .preprocessing import Preprocessing, alternatives, pixels_as_they_are
+from .sources import ArrayImages, FolderImages, ImageSource, ParquetImages, open_images, open_splits
+from .writing import RawSplit, encode_png, write_images, write_split, write_thumbnails
 
 __all__ = [
+    "ArrayImages",
     "Decoder",
     "Encoded",
+    "FolderImages",
     "ImageSet",
-    "ImageSplits",
+    "ImageSource",
     "Images",
-    "ParquetSplits",
+    "ParquetImages",
+    "Preprocessing",
     "RawSplit",
+    "alternatives",
     "as_rgb",
     "balanced_rows",
     "binarise9",
@@ -23,6 +29,9 @@ __all__ = [
     "fit_images",
     "greyscale",
     "load_files",
+    "open_images",
+    "open_splits",
+    "pixels_as_they_are",
     "read_columns",
     "read_images",
     "read_labels",
@@ -31,4 +40,5 @@ __all__ = [
     "to_rgb32",
     "write_images",
     "write_split",
+    "write_thumbnails",
 ]

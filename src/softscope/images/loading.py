@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,33 +37,6 @@ class ImageSet:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-
-class ImageSplits(Protocol):
-    """A data set by splits: `splits` names those that are there, `load` reads one."""
-
-    name: str
-    splits: tuple[str, ...]
-
-    def load(self, split: str, size: int | None, limit: int | None, classes: Sequence[str] | None) -> ImageSet:
-        """The images of a split, in `size`, at most `limit` of them, of `classes` only."""
-
-
-class ParquetSplits:
-    """A parquet file, or a folder of `<split>-*.parquet`."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = Path(path).name
-        self._files: dict[str, list[Path]] = {}
-        for file in sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [Path(path)]:
-            self._files.setdefault(file.stem.split("-")[0], []).append(file)
-        if not self._files:
-            raise SoftscopeError(f"{path}: a folder without a .parquet file", "Name a data set, a file or its folder")
-        self.splits = tuple(self._files)
-
-    def load(self, split: str, size: int | None, limit: int | None, classes: Sequence[str] | None) -> ImageSet:
-        """The images of a split, in `size`, at most `limit` of them, of `classes` only."""
-        return load_files(self._files[split], size=size, limit=limit, classes=classes)
 
 
 def load_files(

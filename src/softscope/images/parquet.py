@@ -29,7 +29,7 @@ class Columns:
     """Which columns of a parquet file hold images and labels, and the class names written beside them."""
 
     image: str
-    label: str
+    label: str | None
     class_names: tuple[str, ...] | None
 
 
@@ -42,15 +42,15 @@ def count_rows(files: Sequence[Path]) -> int:
     return total
 
 
-def read_columns(path: Path) -> Columns:
-    """The file's image and label columns, or a SoftscopeError that lists what it has."""
+def read_columns(path: Path, *, labelled: bool = True) -> Columns:
+    """The file's image and label columns, or a SoftscopeError that lists what it has; labels only if `labelled`."""
     import pyarrow as pa
 
     with _open(path) as file:
         schema = file.schema_arrow
     image = next((name for name in IMAGE_COLUMNS if name in schema.names), None)
     label = next((name for name in LABEL_COLUMNS if name in schema.names), None)
-    if image is None or label is None:
+    if image is None or (label is None and labelled):
         wanted, known = ("image", IMAGE_COLUMNS) if image is None else ("label", LABEL_COLUMNS)
         raise SoftscopeError(
             f"{path}: no {wanted} column; there is {', '.join(schema.names[:8]) or 'none'}",
@@ -64,6 +64,8 @@ def read_columns(path: Path) -> Columns:
             f"{path}: column {image} holds {schema.field(image).type}, not encoded images",
             "Expected a struct with a field bytes, as the Hugging Face hub writes it",
         )
+    if label is None:
+        return Columns(image, None, None)
     if not pa.types.is_integer(schema.field(label).type):
         raise SoftscopeError(
             f"{path}: column {label} holds {schema.field(label).type}, expected whole numbers", "Number the classes"
@@ -88,7 +90,7 @@ def read_images(files: Sequence[Path], rows: NDArray[np.int64]) -> Iterator[Enco
     """The encoded images of the ascending `rows` (numbered through all files), in blocks; nothing else is kept."""
     first = 0
     for path in files:
-        column = read_columns(path).image
+        column = read_columns(path, labelled=False).image
         with _open(path) as file:
             last = first + int(file.metadata.num_rows)
             wanted = rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first

@@ -15,8 +15,10 @@ from ..arrays import as_labels
 from ..errors import SoftscopeError
 from ..files import atomic_path
 from ..progress import Progress, silent
+from .decoding import Decoder
 from .loading import ImageSet
 from .pixels import Images
+from .sources import ImageSource
 
 _GROUP_ROWS = 1000
 
@@ -57,6 +59,21 @@ def write_images(path: Path, images: ImageSet) -> None:
     """The images as PNG in the hub's parquet layout, for a report to show."""
     origin = {"source": f"{images.name} {images.split}"}
     write_split(path, RawSplit(images.labels, encode_png(images.images), images.class_names, origin), rows=len(images))
+
+
+def write_thumbnails(path: Path, source: ImageSource, rows: NDArray[np.int64], decoder: Decoder) -> None:
+    """The images of these rows, all of which decode, as a report shows them: at most 96 pixels wide and high."""
+    small = Decoder(
+        channels=decoder.channels,
+        size=None if decoder.size is None else (min(96, decoder.size[0]), min(96, decoder.size[1])),
+        crop=decoder.crop,
+        squash=decoder.squash,
+    )
+    encoded = (png for block in small.decode_all(source.blocks(rows)) for png in encode_png(block.images))
+    names = source.class_names if source.labels is not None else None
+    labels = np.zeros(len(rows), np.int64) if source.labels is None else source.labels[rows]
+    known = names or tuple(map(str, range(int(labels.max(initial=0)) + 1)))
+    write_split(path, RawSplit(labels, encoded, known, {"source": source.name}), rows=len(rows))
 
 
 def encode_png(images: Images) -> Iterable[bytes]:

@@ -1,22 +1,25 @@
-"""Features out of a trained classifier whose last layer is linear: logits = W z + b.
+"""Any trained classifier whose last layer is linear, logits = W z + b: its head and its features, checked.
 
-    head = Head.from_torch(model)                            # the last layer
-    train = extract_features(model, images, labels)          # what it sees, one row per input
+    head, train = extract(model, data)                       # any model and data, see `extract`
+    train = extract_features(model, images, labels)          # a torch model and arrays, as the paper wing uses it
 
-torch is imported when a model is first looked at.
+torch and onnxruntime are imported when a model is first looked at.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .extracting import extract as extract
+    from .extracting import extract_sets as extract_sets
+    from .opening import open_model as open_model
     from .torch import extract_features as extract_features
 
-__all__ = ["extract_features"]
+_HOMES = {"extract": "extracting", "extract_sets": "extracting", "open_model": "opening", "extract_features": "torch"}
+__all__ = ["extract", "extract_features", "extract_sets", "open_model"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module 'softscope.models' has no attribute {name!r}")
-    from . import torch
-
-    return getattr(torch, name)
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

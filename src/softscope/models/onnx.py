@@ -1,92 +1,126 @@
-"""Features and head of an ONNX classifier, run by onnxruntime: the fastest way through a frozen network on a CPU."""
+"""ONNX classifiers, run by onnxruntime: the fastest way through a frozen network on a CPU. torch is not needed.
 
+The graph is walked back from its answer to the last linear layer; the tensors on both sides of it become outputs.
+"""
+
+import ast
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import as_labels, spans
 from ..errors import SoftscopeError
-from ..features import FeatureSet
-from ..files import existing_file, first_line
+from ..files import existing_file, first_line, sha256
 from ..head import Head
-from ..progress import Progress, silent
-from .collecting import Layer, check_logits, collected
+from ..images import Preprocessing
+from .onnx_graph import Link, OnnxHead, find_head
+from .opened import Layer, OpenedModel
 
-_THROUGH = ("Softmax", "LogSoftmax", "Identity", "Flatten", "Squeeze", "Reshape")
 _HINT = "Export a classifier that ends in one linear layer (Gemm, or MatMul and Add) with its weights in the file"
+_TYPES = {
+    "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(bool)": np.bool_,
+    "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8,
+}  # fmt: skip
+_MAX_BATCH = 4096  # a graph exported for more would only ask for memory
 
 
-class OnnxClassifier:
-    """An ONNX file whose answer is a linear layer of some features z, with or without a softmax behind it.
+class OnnxModel(OpenedModel):
+    """An ONNX file whose answer is a linear layer of some features z; takes arrays, tuples, or dicts by input name."""
 
-    Takes uint8 images [N, height, width, channels]; the graph gets (pixels / 255 - mean) / std in its own layout.
-    """
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = existing_file(path)
+        self.name = self._path.name
+        self._head, self._session, self.classes = _open(self._path)
+        self._inputs = self._session.get_inputs()
+        self._batch = self._fixed_batch()
+        self.preprocessing = _preprocessing(self._inputs)
+        self.words = {"classifier": self._head.logits}
 
-    def __init__(self, path: str | os.PathLike[str], *, mean: Sequence[float], std: Sequence[float]) -> None:
-        self.name = existing_file(path).name
-        graph, self._session = _open(path)
-        node = _last_linear(graph, path)
-        weight, bias, self._z, self._logits = _linear(graph, node, path)
-        self._head = Head(weight, bias, name=self.name)
-        entry = self._session.get_inputs()[0]
-        self._input, shape = entry.name, [size if isinstance(size, int) else None for size in entry.shape]
-        if len(shape) != 4 or entry.type != "tensor(float)" or not {1, 3} & {shape[1], shape[3]}:
-            raise SoftscopeError(
-                f"{path}: takes {entry.type} {entry.shape}, expected float images of 1 or 3 channels", _HINT
-            )
-        self._batch, self._channels_first = shape[0], shape[1] in (1, 3)
-        self.input_shape = (shape[2], shape[3], shape[1]) if self._channels_first else tuple(shape[1:])
-        self._mean, self._std = np.asarray(mean, np.float32), np.asarray(std, np.float32)
-        if self._mean.size not in (1, self.input_shape[2]) or self._mean.size != self._std.size:
-            raise SoftscopeError(f"mean {list(mean)}, std {list(std)}", f"Give {self.input_shape[2]} numbers each")
-        self.classes: tuple[str, ...] | None = None
-        self.dataset: str | None = None
+    def describe(self) -> str:
+        """Inputs of the graph as it names them."""
+        inputs = ", ".join(f"{entry.name} {entry.type[7:-1]} {entry.shape}" for entry in self._inputs)
+        return f"ONNX, inputs {inputs}"
 
-    def head(self, classes: Sequence[str] | None = None, probe: Any = None) -> Head:
-        """The last linear layer; `probe` is not needed."""
-        return Head(self._head.weight, self._head.bias, classes, name=self.name)
-
-    def features(
-        self,
-        images: Any,
-        labels: Any = None,
-        *,
-        layer: Layer = "after",
-        batch: int = 64,
-        out: str | os.PathLike[str] | None = None,
-        progress: Progress = silent,
-        name: str = "features",
-        metadata: Mapping[str, str] | None = None,
-    ) -> FeatureSet:
-        """What the last layer sees of each image, checked like `extract_features`."""
+    def prepare(self, probe: Any, layer: Layer = "after") -> Head:
+        """The head as the graph has it, after the probe has shown that the answer follows from it."""
         if layer != "after":
             raise SoftscopeError("features before the non-linearity need a torch model", "Use --layer after")
-        pixels = np.asanyarray(images)
-        known = None if labels is None else as_labels(np.asarray(labels), f"{name}: labels", rows=len(pixels))
-        words = {"layer": layer, "model": self.name, "classifier": self._logits} | dict(metadata or {})
-        blocks = self._blocks(pixels, self._batch or batch, progress, name)
-        shape = (len(pixels), self._head.n_features)
-        return collected(blocks, shape, known, out=out, name=name, metadata=words)
+        head = Head(self._head.weight, self._head.bias, self.classes, name=self.name)
+        _, logits, answer = self._run(probe)
+        if not np.isfinite(answer).all():
+            raise SoftscopeError(f"{self.name} answers NaN or inf", "Check its weights and its inputs")
+        made = _LINKS[self._head.link](logits)
+        allowed = (0.05 if self._head.rounded else 1e-3) * max(1e-6, float(np.abs(answer).max()))
+        if made.shape != answer.shape or np.abs(made - answer).max() > allowed:
+            raise SoftscopeError(f"{self.name}: its answer doesn't follow from its last linear layer", _HINT)
+        return head
 
-    def _blocks(self, pixels: NDArray, batch: int, progress: Progress, name: str) -> Iterator[NDArray]:
-        for span in spans(len(pixels), batch):
-            rows = span.stop - span.start
-            x = (pixels[span].astype(np.float32) / 255 - self._mean) / self._std
-            # A graph exported for a fixed batch gets its last one filled up.
-            x = np.pad(x, ((0, (self._batch or rows) - rows), (0, 0), (0, 0), (0, 0)))
-            feed = {self._input: np.ascontiguousarray(np.moveaxis(x, 3, 1) if self._channels_first else x)}
-            z, logits = (result[:rows] for result in self._session.run([self._z, self._logits], feed))
-            z = z.reshape(rows, -1)
-            check_logits(self._head, z, logits.reshape(rows, -1), span.start)
-            yield z
-            progress(f"features of {name}", span.stop, len(pixels))
+    def read(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
+        """Features and logits of a batch; a graph exported for a fixed batch gets its last one filled up."""
+        z, logits, _ = self._run(inputs)
+        if logits.shape[1] == 1:
+            logits = np.concatenate([0 * logits, logits], 1)
+        return z, z, logits
+
+    def fingerprint(self) -> str:
+        """That of the file."""
+        return sha256(self._path)
+
+    def _run(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
+        """z [n, H], logits [n, K] of the last layer and the graph's own answer [n, K]."""
+        feed = self._feed(inputs)
+        rows = len(next(iter(feed.values())))
+        step = self._batch or rows
+        parts = []
+        for start in range(0, rows, step):
+            taken = min(step, rows - start)
+            some = {name: _filled(values[start : start + step], step) for name, values in feed.items()}
+            wanted = [self._head.answer, self._head.z, self._head.logits]
+            try:
+                answer, z, logits = self._session.run(wanted, some)
+            except Exception as error:  # those of onnxruntime share no base class
+                raise SoftscopeError(
+                    f"{self.name} failed on {_shapes(feed)}: {first_line(error)[-200:]}",
+                    f"It takes {self.describe().removeprefix('ONNX, ')}",
+                ) from error
+            parts.append(_one_row_each(z[:taken], logits[:taken], answer[:taken], self._head))
+        z, logits, answer = (np.concatenate(each) for each in zip(*parts))
+        return z, logits, answer
+
+    def _feed(self, inputs: Any) -> dict[str, NDArray]:
+        if isinstance(inputs, Mapping):
+            given = {name: inputs[name] for name in inputs}
+        else:
+            values = inputs if isinstance(inputs, tuple | list) else (inputs,)
+            given = {entry.name: value for entry, value in zip(self._inputs, values)}
+        missing = [entry.name for entry in self._inputs if entry.name not in given]
+        if missing or len(given) > len(self._inputs):
+            names = ", ".join(entry.name for entry in self._inputs)
+            raise SoftscopeError(
+                f"{self.name}: takes the inputs {names}, got {', '.join(given)}", "Give a dict of these"
+            )
+        types = {entry.name: _TYPES.get(entry.type, np.float32) for entry in self._inputs}
+        return {name: np.asarray(value).astype(types[name], copy=False) for name, value in given.items()}
+
+    def _fixed_batch(self) -> int | None:
+        sizes = {entry.shape[0] for entry in self._inputs if entry.shape and isinstance(entry.shape[0], int)}
+        if any(not 1 <= size <= _MAX_BATCH for size in sizes):
+            raise SoftscopeError(f"{self.name}: is exported for batches of {max(sizes)}", f"Use at most {_MAX_BATCH}")
+        return max(sizes) if sizes else None
 
 
-def _open(path: str | os.PathLike[str]) -> tuple[Any, Any]:
-    """The graph, and a session that also gives every tensor the last layer could read."""
+_LINKS: dict[Link, Any] = {
+    "logits": lambda logits: logits,
+    "softmax": lambda logits: _softmax(logits),
+    "log_softmax": lambda logits: np.log(np.maximum(_softmax(logits), 1e-300)),
+    "sigmoid": lambda logits: 1 / (1 + np.exp(-logits)),
+}
+
+
+def _open(path: Any) -> tuple[OnnxHead, Any, tuple[str, ...] | None]:
+    """The head, a session that also gives the tensors around it, and the class names in the file's metadata."""
     try:
         import onnx
         import onnxruntime
@@ -94,53 +128,90 @@ def _open(path: str | os.PathLike[str]) -> tuple[Any, Any]:
         raise SoftscopeError("onnx and onnxruntime are not installed", "pip install 'softscope[onnx]'") from error
     try:
         model = onnx.load(path)
-        graph = model.graph
-        z, logits = _linear(graph, _last_linear(graph, path), path)[2:]
-        known = {output.name for output in graph.output}
-        graph.output.extend(onnx.ValueInfoProto(name=name) for name in (z, logits) if name not in known)
+        head = find_head(model.graph, str(path))
+        known = {output.name for output in model.graph.output}
+        wanted = [name for name in (head.z, head.logits) if name not in known]
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(wanted))
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        return graph, onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+        options.log_severity_level = 4
+        # Fused operations on 8-bit weights round the logits to a part in 500; the graph as it is written doesn't.
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
     except SoftscopeError:
         raise
     except Exception as error:  # those of protobuf and onnxruntime share no base class
-        raise SoftscopeError(f"{path}: no ONNX model that runs ({first_line(error)[:200]})", _HINT) from error
+        raise SoftscopeError(f"{path}: not an ONNX model that runs ({first_line(error)[:200]})", _HINT) from error
+    return head, session, _class_names({entry.key: entry.value for entry in model.metadata_props}, len(head.bias))
 
 
-def _last_linear(graph: Any, path: str | os.PathLike[str]) -> Any:
-    """The Gemm, Add or MatMul node that makes the answer, a softmax behind it left aside."""
-    makers = {output: node for node in graph.node for output in node.output}
-    node = makers.get(graph.output[0].name) if graph.output else None
-    while node is not None and node.op_type in _THROUGH:
-        node = makers.get(node.input[0])
-    if node is None or node.op_type not in ("Gemm", "Add", "MatMul"):
-        raise SoftscopeError(f"{path}: ends in {node.op_type if node else 'nothing'}, no linear layer", _HINT)
-    return node
+def _class_names(metadata: Mapping[str, str], count: int) -> tuple[str, ...] | None:
+    """Names that exporters leave in the metadata: a list, or a dict from number to name."""
+    for key in ("classes", "class_names", "names", "labels"):
+        text = metadata.get(key, "")
+        if not 0 < len(text) <= 1 << 20:
+            continue
+        try:
+            value = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        names = list(value.values()) if isinstance(value, dict) else value
+        if isinstance(names, list) and len(names) == count and all(isinstance(name, str) for name in names):
+            return tuple(names)
+    return None
 
 
-def _linear(graph: Any, node: Any, path: str | os.PathLike[str]) -> tuple[NDArray, NDArray | None, str, str]:
-    """Weight [K, H], bias or None, and the names of features and logits."""
-    from onnx import helper, numpy_helper
+def _preprocessing(inputs: Any) -> Preprocessing:
+    """Channels, size and layout of the first input where it takes images; mean and deviation are not in the file."""
+    shape = [size if isinstance(size, int) else None for size in inputs[0].shape or ()]
+    if len(shape) != 4:
+        return Preprocessing()
+    first = shape[1] in (1, 3)
+    channels = shape[1] if first else shape[3]
+    sides = shape[2:] if first else shape[1:3]
+    size = (sides[0], sides[1]) if sides[0] and sides[1] and max(sides[0], sides[1]) <= _MAX_BATCH else None
+    raw = inputs[0].type == "tensor(uint8)"
+    return Preprocessing(
+        size=size,
+        channels=channels if channels in (1, 3) else 3,
+        scale=1.0 if raw else 1 / 255,
+        layout="NCHW" if first or shape[3] not in (1, 3) else "NHWC",
+    )
 
-    fixed = {entry.name: entry for entry in graph.initializer}
-    makers = {output: maker for maker in graph.node for output in maker.output}
-    bias, product = None, node
-    if node.op_type == "Add":
-        offsets = [name for name in node.input if name in fixed]
-        products = [makers.get(name) for name in node.input if name not in fixed]
-        product = products[0] if len(products) == 1 else None
-        if len(offsets) != 1 or product is None or product.op_type != "MatMul":
-            raise SoftscopeError(f"{path}: ends in an addition that is no bias", _HINT)
-        bias = numpy_helper.to_array(fixed[offsets[0]]).reshape(-1)
-    if product.input[1] not in fixed:
-        raise SoftscopeError(f"{path}: the last layer's weight is computed, not stored", _HINT)
-    weight = numpy_helper.to_array(fixed[product.input[1]])
-    settings = {entry.name: helper.get_attribute_value(entry) for entry in product.attribute}
-    weight = weight if settings.get("transB") else weight.T
-    if product.op_type == "Gemm":
-        if settings.get("transA") or (len(product.input) > 2 and product.input[2] not in fixed):
-            raise SoftscopeError(f"{path}: the last layer is no plain linear layer", _HINT)
-        weight = weight * np.float32(settings.get("alpha", 1.0))
-        if len(product.input) > 2:
-            bias = numpy_helper.to_array(fixed[product.input[2]]).reshape(-1) * np.float32(settings.get("beta", 1.0))
-    return weight, bias, product.input[0], node.output[0]
+
+def _one_row_each(z: NDArray, logits: NDArray, answer: NDArray, head: OnnxHead) -> tuple[NDArray, NDArray, NDArray]:
+    """One row for each input: of several positions their mean, or the one that the answer was made from."""
+    width, count = head.weight.shape[1], head.outputs
+    answer = np.asarray(answer, np.float64).reshape(len(answer), -1)
+    seen, made = _by_position(z, width, head.channels_first), _by_position(logits, count, head.channels_first)
+    if made.shape[1] != seen.shape[1] or answer.shape[1] != count:
+        raise SoftscopeError(f"the last layer saw {z.shape} and made {logits.shape} for {answer.shape}", _HINT)
+    if made.shape[1] == 1:
+        return seen[:, 0], made[:, 0], answer
+    mean = made.mean(1)
+    if np.allclose(_LINKS[head.link](mean), answer, rtol=1e-3, atol=1e-5):
+        return seen.mean(1), mean, answer
+    place = np.abs(_LINKS[head.link](made) - answer[:, None]).max(2).argmin(1)
+    rows = np.arange(len(answer))
+    return seen[rows, place], made[rows, place], answer
+
+
+def _by_position(values: NDArray, width: int, channels_first: bool) -> NDArray:
+    array = np.asarray(values, np.float32)
+    if channels_first:
+        return np.moveaxis(array.reshape(len(array), width, -1), 1, 2)
+    return array.reshape(len(array), -1, width)
+
+
+def _filled(values: NDArray, rows: int) -> NDArray:
+    if len(values) == rows:
+        return values
+    return np.concatenate([values, np.repeat(values[-1:], rows - len(values), axis=0)])
+
+
+def _softmax(logits: NDArray) -> NDArray:
+    powers = np.exp(np.asarray(logits, np.float64) - logits.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+def _shapes(feed: Mapping[str, NDArray]) -> str:
+    return ", ".join(f"{name} {list(values.shape)}" for name, values in feed.items())

@@ -1,7 +1,8 @@
-"""Features and head of a torch model, checked against the model's own logits while they are taken."""
+"""A torch classifier as an opened model: its features and head, checked against its own logits while they are taken."""
 
+import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,100 @@ from numpy.typing import NDArray
 from ..arrays import as_labels, spans
 from ..errors import SoftscopeError
 from ..features import FeatureSet
+from ..files import first_line
 from ..head import Head
-from ..head.search import Call, find_last_layer, recording, run
+from ..head.search import Call, LastLayer, find_last_layer, recording, rows_in, run, to_device
+from ..images import Preprocessing, pixels_as_they_are
 from ..progress import Progress, silent
 from ..torch_door import device_of, evaluating, image_tensor, keep_freed_memory, nn, torch
 from .activation import before_activation, last_activation, watch_activations
-from .collecting import Layer, check_logits, collected
+from .opened import Layer, OpenedModel, check_logits, collected
 
 _PROBE_ROWS = 2
+
+
+class TorchModel(OpenedModel):
+    """A torch module that takes tensors, tuples or dicts of them; `output` picks the logits out of what it returns."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        name: str | None = None,
+        *,
+        preprocessing: Preprocessing | None = None,
+        classes: Sequence[str] | None = None,
+        output: Any = None,
+        device: str | None = None,
+        dataset: str | None = None,
+    ) -> None:
+        self.module = module if device is None else _moved(module, device)
+        self.name = name or type(module).__name__
+        self.preprocessing = preprocessing or _own_preprocessing(module)
+        self.classes = None if classes is None else tuple(map(str, classes))
+        self.dataset = dataset
+        self._output = output
+        self._device = device_of(module)
+        floats = [parameter.dtype for parameter in module.parameters() if parameter.is_floating_point()]
+        self._dtype = floats[0] if floats else torch.float32
+        self.tolerance = max(self.tolerance, 8 * torch.finfo(self._dtype).eps)
+        self._last: LastLayer | None = None
+        self._call = 0
+
+    def describe(self) -> str:
+        """Class of the module, its parameters and where they are."""
+        count = sum(parameter.numel() for parameter in self.module.parameters())
+        return f"{type(self.module).__name__}, {count:,} parameters, {self._dtype} on {self._device}".replace(
+            "torch.", ""
+        )
+
+    def prepare(self, probe: Any, layer: Layer = "after") -> Head:
+        """Find the last layer by the probe, and with `before` the non-linearity in front of it."""
+        inputs = self._inputs(probe)
+        self.layer = layer
+        self._last = find_last_layer(self.module, inputs, self._output)
+        self.words = {"classifier": self._last.name}
+        if layer == "before":
+            with evaluating(self.module):
+                z, _, watched = self._forward(inputs)
+                self._call, activation = last_activation(watched, z)
+            self.words["activation"] = activation
+        return Head(*self._last.weight_and_bias(), self.classes, name=f"{type(self.module).__name__}.{self._last.name}")
+
+    def read(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
+        """Rows for the file, features z and logits of a batch; rows are z but for the layer `before`."""
+        with evaluating(self.module):
+            z, logits, watched = self._forward(self._inputs(inputs))
+            rows = z if self.layer == "after" else before_activation(watched, self._call, z)
+            return rows.float().cpu().numpy(), z.float().cpu().numpy(), logits.float().cpu().numpy()
+
+    def fingerprint(self) -> str:
+        """The same for the same architecture and weights."""
+        digest = hashlib.sha256(repr(self.module).encode())
+        for name, tensor in self.module.state_dict().items():
+            digest.update(name.encode())
+            if isinstance(tensor, torch.Tensor):
+                digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+    def _forward(self, inputs: Any) -> tuple[torch.Tensor, torch.Tensor, Any]:
+        assert self._last is not None, "prepare first"
+        calls: list[Call] = []
+        watched, hooks = watch_activations(self.module) if self.layer == "before" else (None, [])
+        try:
+            with recording(dict(zip(self._last.names, self._last.layers)), calls, rows_in(inputs)):
+                answer = run(self.module, inputs, self._output)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return *self._last.read(calls, answer), watched
+
+    def _inputs(self, inputs: Any) -> Any:
+        if isinstance(inputs, Mapping):
+            return {name: self._inputs(value) for name, value in inputs.items()}
+        if isinstance(inputs, tuple | list):
+            return tuple(self._inputs(value) for value in inputs)
+        tensor = to_device(inputs, self._device)
+        return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
 
 def extract_features(
@@ -48,47 +135,31 @@ def extract_features(
     pixels = images if isinstance(images, torch.Tensor) else np.asanyarray(images)
     known = None if labels is None else as_labels(np.asarray(labels), f"{name}: labels", rows=len(pixels))
     keep_freed_memory()
-    reader = _Reader(model, image_tensor(pixels[:_PROBE_ROWS]), layer)
-    words = {"layer": layer, "model": type(model).__name__, "classifier": reader.last.name}
-    words |= reader.words | dict(metadata or {})
-    blocks = reader.blocks(pixels, batch, progress, name)
-    shape = (len(pixels), reader.head.n_features)
-    return collected(blocks, shape, known, out=out, name=name, metadata=words)
+    opened = TorchModel(model)
+    head = opened.prepare(image_tensor(pixels[:_PROBE_ROWS]), layer)
 
-
-class _Reader:
-    """Reads features off a model batch by batch; a probe batch shows where."""
-
-    def __init__(self, model: nn.Module, probe: torch.Tensor, layer: Layer) -> None:
-        self.model, self.layer = model, layer
-        self.device = device_of(model)
-        self.last = find_last_layer(model, probe)
-        self.head = Head(*self.last.weight_and_bias(), name=f"{type(model).__name__}.{self.last.name}")
-        self.words: dict[str, str] = {}
-        self.call = 0
-        if layer == "before":
-            with evaluating(model):
-                z, _, calls = self._forward(probe)
-                self.call, activation = last_activation(calls, z)
-            self.words = {"activation": activation}
-
-    def blocks(self, pixels: Any, batch: int, progress: Progress, name: str) -> Iterator[NDArray]:
-        """Checked rows of z, a batch at a time."""
+    def blocks() -> Iterator[NDArray]:
         for span in spans(len(pixels), batch):
-            with evaluating(self.model):
-                z, logits, calls = self._forward(image_tensor(pixels[span]))
-                check_logits(self.head, z.float().cpu().numpy(), logits.float().cpu().numpy(), span.start)
-                rows = z if self.layer == "after" else before_activation(calls, self.call, z)
-            yield rows.float().cpu().numpy()
+            rows, z, logits = opened.read(image_tensor(pixels[span]))
+            check_logits(head, z, logits, span.start, opened.tolerance)
+            yield rows
             progress(f"features of {name}", span.stop, len(pixels))
 
-    def _forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Any]:
-        calls: list[Call] = []
-        watched, hooks = watch_activations(self.model) if self.layer == "before" else (None, [])
-        try:
-            with recording(dict(zip(self.last.names, self.last.layers)), calls, len(x)):
-                answer = run(self.model, x.to(self.device))
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return *self.last.read(calls, answer), watched
+    words = {"layer": layer, "model": opened.name, **opened.words, **(metadata or {})}
+    return collected(blocks(), (len(pixels), head.n_features), known, out=out, name=name, metadata=words)
+
+
+def _own_preprocessing(module: nn.Module) -> Preprocessing:
+    """What the module says of itself: `input_shape` of networks that take pixels as they are, else its channels."""
+    shape = getattr(module, "input_shape", None)
+    if isinstance(shape, tuple):
+        return pixels_as_they_are(shape)
+    first = next((each for each in module.modules() if isinstance(each, nn.Conv2d)), None)
+    return Preprocessing(channels=1 if first is not None and first.in_channels == 1 else 3)
+
+
+def _moved(module: nn.Module, device: str) -> nn.Module:
+    try:
+        return module.to(device)
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise SoftscopeError(f"device {device}: {first_line(error)[:120]}", "Use cpu, cuda or mps") from error

@@ -2,7 +2,7 @@
 
 from .catalog import CATALOG, DataSet, find
 from .folders import overview, require_files, split_state
-from .loading import CataloguedSplits, load
+from .loading import load, open_catalogued
 from .sources import get
 
-__all__ = ["CATALOG", "CataloguedSplits", "DataSet", "find", "get", "load", "overview", "require_files", "split_state"]
+__all__ = ["CATALOG", "DataSet", "find", "get", "load", "open_catalogued", "overview", "require_files", "split_state"]

@@ -54,7 +54,7 @@ def _raw_split(hub: HubFiles, entry: DataSet, split: str, paths: list[Path], ori
     names = read_columns(paths[0]).class_names or entry.classes
     labels = read_labels(paths, classes=len(names))
     rows = held_out_rows(labels, hub.held_out, split) if hub.held_out else np.arange(len(labels))
-    images = (content for block in read_images(paths, rows) for content in block.content)
+    images = (bytes(content or b"") for block in read_images(paths, rows) for content in block.content)
     return RawSplit(labels[rows], images, names, origin)
 
 

@@ -6,26 +6,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SoftscopeError
-from ...images import Images, ImageSet, choose_rows, load_files
+from ...images import ArrayImages, Images, ImageSet, ImageSource, ParquetImages, choose_rows, load_files
 from .catalog import DataSet, find
 from .folders import require_files, split_state
 
 
-class CataloguedSplits:
-    """A catalogued data set with the splits that are on this machine."""
-
-    def __init__(self, name: str) -> None:
-        entry = find(name)
-        self.name = entry.name
-        self.splits = tuple(
-            split for split in entry.splits if entry.name == "digits" or split_state(entry, split).files
-        )
-        if not self.splits:
-            raise SoftscopeError(f"{entry.name}: isn't here", f"Run `softscope data get {entry.name}`")
-
-    def load(self, split: str, size: int | None, limit: int | None, classes: Sequence[str] | None) -> ImageSet:
-        """The images of a split, in `size`, at most `limit` of them, of `classes` only."""
-        return load(self.name, split, size=size, limit=limit, classes=classes)
+def open_catalogued(name: str) -> dict[str, ImageSource]:
+    """The splits of a catalogued data set that are on this machine, to be read block by block."""
+    entry = find(name)
+    if entry.name == "digits":
+        wholes = {split: _digits(entry, split) for split in entry.splits}
+        return {split: ArrayImages(each.images, each.labels, entry.classes, "digits") for split, each in wholes.items()}
+    splits: dict[str, ImageSource] = {}
+    for split in entry.splits:
+        if split_state(entry, split).files:
+            state = require_files(entry, split)
+            splits[split] = ParquetImages(state.files, entry.name, entry.classes)
+            if state.rows < state.complete_rows:
+                splits[split].notes = (f"{split} subset: {state.rows:,} of {state.complete_rows:,}",)
+    if not splits:
+        raise SoftscopeError(f"{entry.name}: isn't here", f"Run `softscope data get {entry.name}`")
+    return splits
 
 
 def load(

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import SoftscopeError
 from ...files import existing_file, read_safetensors, write_safetensors
-from ...models.opening import TorchClassifier
+from ...models.torch import TorchModel
 from ...torch_door import nn, torch
 from . import build
 from .base import Net, in_memory_order
@@ -77,7 +77,7 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     )
 
 
-def open_saved(path: str | os.PathLike[str]) -> TorchClassifier:
+def open_saved(path: str | os.PathLike[str]) -> TorchModel:
     """A file of `save_model` as a model to extract from."""
     if Path(path).suffix.lower() != ".safetensors":
         raise SoftscopeError(
@@ -85,7 +85,7 @@ def open_saved(path: str | os.PathLike[str]) -> TorchClassifier:
             "Give a .safetensors file saved by softscope, an .onnx file, or package.module:factory with --weights",
         )
     saved = load_model(existing_file(path))
-    return TorchClassifier(saved.net, Path(path).name, saved.net.input_shape, saved.classes, saved.dataset)
+    return TorchModel(saved.net, Path(path).name, classes=saved.classes, dataset=saved.dataset)
 
 
 def _card(path: str | os.PathLike[str], metadata: Mapping[str, str]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""What every kind of model shares in extraction: the check against the model's own logits, and where rows go."""
+"""What every kind of model is once it is open, the check against its own logits, and where rows go."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -11,18 +12,51 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..files import stream_safetensors
 from ..head import Head
+from ..images import Preprocessing
 
 Layer = Literal["after", "before"]
 TOLERANCE = 1e-4
 
 
-def check_logits(head: Head, z: NDArray, logits: NDArray, first_row: int) -> None:
-    """Raise unless the head applied to `z` gives `logits` to 1e-4 of the largest; `first_row` numbers row 0."""
+class OpenedModel(ABC):
+    """A classifier with a linear last layer.
+
+    `classes` are the names its own files give its outputs, `dataset` the data set it was trained on, `preprocessing`
+    how it takes images; `words` go into the metadata of its features.
+    """
+
+    name: str
+    preprocessing: Preprocessing
+    classes: tuple[str, ...] | None = None
+    dataset: str | None = None
+    layer: Layer = "after"
+    tolerance: float = TOLERANCE
+    words: dict[str, str] = {}  # noqa: RUF012  replaced as a whole, never written to
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Architecture and size, in a line."""
+
+    @abstractmethod
+    def prepare(self, probe: Any, layer: Layer = "after") -> Head:
+        """The head, found with the help of a few inputs; called before `read`."""
+
+    @abstractmethod
+    def read(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
+        """Rows for the file, features z and the model's own logits; rows are z but for the layer `before`."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """The same for the same model."""
+
+
+def check_logits(head: Head, z: NDArray, logits: NDArray, first_row: int, tolerance: float = TOLERANCE) -> None:
+    """Raise unless the head applied to `z` gives `logits` to `tolerance` of the largest; `first_row` numbers row 0."""
     if not (np.isfinite(z).all() and np.isfinite(logits).all()):
         raise SoftscopeError(f"the model gives NaN or inf in rows from {first_row}", "Check its weights and its inputs")
     error = float(np.abs(head.logits(z) - logits).max())
     scale = float(np.abs(logits).max())
-    if error > TOLERANCE * max(scale, 1e-30):
+    if error > tolerance * max(scale, 1e-30):
         raise SoftscopeError(
             f"the head applied to the features misses the model's logits by {error:.2g} (largest {scale:.2g}), "
             f"rows from {first_row}",

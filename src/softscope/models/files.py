@@ -1,0 +1,164 @@
+"""From a plan to files: the features of each set, kept as they come, so that an interrupted run goes on."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SoftscopeError
+from ..features import FeatureSet
+from ..files import read_safetensors, safetensors_header, stream_safetensors, write_safetensors
+from ..images import write_thumbnails
+from ..progress import Progress, silent
+from .plan import Plan, SetPlan, read_set
+
+_PART_ROWS = 2048
+
+
+@dataclass(frozen=True)
+class WrittenSet:
+    """A feature file: its rows, the images that were bad, and the share the head gets right where there are labels."""
+
+    name: str
+    path: str
+    rows: int
+    skipped: tuple[str, ...]
+    accuracy: float | None
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Options:
+    """How features are taken: images per batch, and whether the images are written beside them for a report."""
+
+    batch: int = 64
+    keep_images: bool = False
+    progress: Progress = silent
+
+    def __post_init__(self) -> None:
+        """Every number is checked before anything is opened."""
+        if self.batch < 1:
+            raise SoftscopeError(f"batch {self.batch}: too small", "Give a whole number of at least 1")
+
+
+def write_set(plan: Plan, name: str, path: str | os.PathLike[str], options: Options | None = None) -> WrittenSet:
+    """Write the features of a set to `path`, unless they are there already.
+
+    Blocks of rows are kept beside the file until it is whole, under the hash of model, preprocessing, images and
+    labels: the same work goes on where it was interrupted, other work starts anew.
+    """
+    options = options or Options()
+    chosen, target = plan.sets[name], Path(path)
+    key = _key(plan, chosen, options.keep_images)
+    cached = _metadata(target).get("key") == key
+    if not cached:
+        _extract(plan, chosen, target, key, options)
+    features = FeatureSet.open(target)
+    skipped = tuple(json.loads(features.metadata.get("skipped", "[]")))
+    images = target.with_name(f"{target.stem}-images.parquet")
+    if options.keep_images and not (cached and images.is_file()):
+        kept = np.setdiff1d(np.arange(len(chosen.rows)), json.loads(features.metadata.get("skipped_rows", "[]")))
+        write_thumbnails(images, chosen.source, chosen.rows[kept], chosen.decoder)
+    accuracy = _accuracy(plan, features) if plan.opened.layer == "after" else None
+    return WrittenSet(name, str(target), len(features), skipped, accuracy, cached)
+
+
+def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Options) -> None:
+    folder = target.parent / f".{target.stem}-{key[:16]}.parts"
+    for older in target.parent.glob(f".{target.stem}-*.parts"):
+        if older != folder:
+            shutil.rmtree(older, ignore_errors=True)
+    parts = []
+    for start in range(0, len(chosen.rows), _PART_ROWS):
+        span = slice(start, min(start + _PART_ROWS, len(chosen.rows)))
+        parts.append(folder / f"{start:09d}.safetensors")
+        if not _whole(parts[-1], plan.head.n_features):
+            _write_part(plan, chosen, span, parts[-1], options)
+    described = [(read_safetensors(part)[0]["positions"], json.loads(_metadata(part)["skipped"])) for part in parts]
+    positions = np.concatenate([each for each, _ in described])
+    skipped = [each for _, names in described for each in names]
+    if not len(positions):
+        raise SoftscopeError(
+            f"{chosen.name}: none of {len(chosen.rows)} images could be decoded: {skipped[0]}", "Check the files"
+        )
+    metadata = {"model": plan.opened.name, "layer": plan.opened.layer, **plan.opened.words}
+    metadata |= {"dataset": chosen.source.name, "preprocessing": str(plan.opened.preprocessing), "key": key}
+    metadata["skipped"] = json.dumps(skipped[:1000])
+    metadata["skipped_rows"] = json.dumps(np.setdiff1d(np.arange(len(chosen.rows)), positions).tolist())
+    if options.keep_images:
+        metadata["images"] = f"{target.stem}-images.parquet"
+    shape = (len(positions), plan.head.n_features)
+    tensors: dict[str, Any] = {"z": (np.dtype(np.float32), shape, (_rows_of(part) for part in parts))}
+    if chosen.labels is not None:
+        labels = chosen.labels[positions]
+        tensors["labels"] = (labels.dtype, labels.shape, iter([labels]))
+    stream_safetensors(target, tensors, metadata)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_part(plan: Plan, chosen: SetPlan, span: slice, path: Path, options: Options) -> None:
+    reads = list(read_set(plan, chosen, span, options.batch, options.progress))
+    features = np.concatenate([read.features for read in reads])
+    positions = np.concatenate([read.positions for read in reads])
+    skipped = json.dumps([each for read in reads for each in read.bad])
+    digest = hashlib.sha256(features.tobytes() + positions.tobytes()).hexdigest()
+    write_safetensors(path, {"positions": positions, "z": features}, {"skipped": skipped, "sha256": digest})
+
+
+def _whole(path: Path, columns: int) -> bool:
+    """Whether the part was written whole and is what was written."""
+    try:
+        tensors, metadata = read_safetensors(path)
+        rows, positions = tensors["z"], tensors["positions"]
+        digest = hashlib.sha256(rows.tobytes() + positions.tobytes()).hexdigest()
+        return rows.shape[1] == columns and metadata.get("sha256") == digest and "skipped" in metadata
+    except (SoftscopeError, KeyError, IndexError):
+        return False
+
+
+def _rows_of(path: Path) -> NDArray:
+    rows: NDArray = read_safetensors(path)[0]["z"]
+    return rows
+
+
+def _metadata(path: Path) -> dict[str, str]:
+    try:
+        return safetensors_header(path)[1] if path.is_file() else {}
+    except SoftscopeError:
+        return {}
+
+
+def _key(plan: Plan, chosen: SetPlan, keep_images: bool) -> str:
+    labels = b"" if chosen.labels is None else chosen.labels.tobytes()
+    parts = [
+        plan.opened.fingerprint(),
+        plan.opened.layer,
+        asdict(plan.opened.preprocessing),
+        plan.head.classes,
+        keep_images,
+        chosen.source.fingerprint(),
+        hashlib.sha256(chosen.rows.tobytes() + labels).hexdigest(),
+    ]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _accuracy(plan: Plan, features: FeatureSet) -> float | None:
+    if features.labels is None:
+        return None
+    right = sum(int(each.sum()) for each in _right(plan, features))
+    return right / len(features)
+
+
+def _right(plan: Plan, features: FeatureSet) -> Iterator[NDArray[np.bool_]]:
+    assert features.labels is not None
+    start = 0
+    for rows in features.chunks():
+        yield plan.head.logits(rows).argmax(1) == features.labels[start : start + len(rows)]
+        start += len(rows)

@@ -1,0 +1,241 @@
+"""What will be extracted from which images, decided before the work: head, preprocessing, classes by name, rows.
+
+`make_plan` looks at a few images only; `Plan.lines` says what it understood; `read_set` does the work block by block.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SoftscopeError
+from ..head import Head
+from ..images import Decoder, ImageSource, Preprocessing, balanced_rows, fit_images, spelled
+from ..progress import Progress, silent
+from .opened import Layer, OpenedModel, check_logits
+
+FAMILIAR = ("train", "test", "val", "valid", "validation")
+SAMPLE_ROWS = 200
+_PEEK_ROWS = 16
+
+
+@dataclass(frozen=True)
+class SetPlan:
+    """One set: its images, the rows to take, their labels numbered as the model's classes (None: unlabelled)."""
+
+    name: str
+    source: ImageSource
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64] | None
+    decoder: Decoder
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The opened model, its head with class names, and the sets; `names_from` says where the names come from."""
+
+    opened: OpenedModel
+    head: Head
+    sets: dict[str, SetPlan]
+    names_from: str
+    notes: tuple[str, ...] = field(default=())
+
+    def lines(self) -> list[str]:
+        """What was understood, one line each."""
+        head, classes = self.head, self.head.classes
+        shown = "none known" if classes is None else f"{', '.join(classes[:4])}{', ...' if len(classes) > 4 else ''}"
+        lines = [
+            f"model: {self.opened.name} ({self.opened.describe()})",
+            f"head: {head.n_classes} classes x {head.n_features} features, {self.opened.words.get('classifier', '')}",
+            f"preprocessing: {self.opened.preprocessing}",
+            f"classes: {shown} ({self.names_from})",
+        ]
+        for each in self.sets.values():
+            labels = "unlabelled" if each.labels is None else f"{len(np.unique(each.labels))} of the model's classes"
+            lines.append(f"{each.name}: {len(each.rows):,} images, {labels}")
+            lines += [f"note: {each.name}: {note}" for note in each.notes]
+        return lines + [f"note: {note}" for note in self.notes]
+
+
+class Read(NamedTuple):
+    """A block of rows: what goes into the file, the positions among the set's rows, and the images that were bad."""
+
+    features: NDArray
+    positions: NDArray[np.int64]
+    bad: tuple[str, ...]
+
+
+def make_plan(
+    opened: OpenedModel,
+    sources: Mapping[str, ImageSource],
+    *,
+    limit: int | None = None,
+    layer: Layer = "after",
+    declared: bool = False,
+) -> Plan:
+    """Find the head by a few images of the first set and match the classes of every set by name.
+
+    With `declared` the first labelled set is the model's own training data, so that a model without class names takes
+    them from there; otherwise it does so only if its answers fit these labels clearly better than chance.
+    """
+    first = next(iter(sources.values()))
+    opened.preprocessing = fitted_size(opened, first)
+    probe = _peek(first, _decoder(opened, first))
+    head = opened.prepare(opened.preprocessing.apply(probe[:2]), layer)
+    names_from = "from the model"
+    notes: list[str] = []
+    if opened.classes is None:
+        head, names_from, notes = _names_from_data(opened, head, sources, declared)
+    sets = {name: _set_plan(name, source, opened, head, limit) for name, source in sources.items()}
+    return Plan(opened, head, sets, names_from, tuple(notes))
+
+
+def fitted_size(opened: OpenedModel, source: ImageSource) -> Preprocessing:
+    """The model's preprocessing with a size: where it has none, that of the images, if they have one size."""
+    chosen = opened.preprocessing
+    if chosen.size is not None or chosen.layout == "pixels":
+        return chosen
+    try:
+        sample = _peek(source, chosen.decoder())
+    except SoftscopeError as error:
+        if "pixels, others are" not in error.what:
+            raise
+        raise SoftscopeError(
+            f"{source.name}: images of different sizes, and {opened.name} doesn't say which size it takes",
+            "Give --size (size=), the side it was trained with, such as 224",
+        ) from error
+    return replace(chosen, size=(int(sample.shape[1]), int(sample.shape[2])))
+
+
+def read_set(plan: Plan, chosen: SetPlan, rows: slice, batch: int, progress: Progress = silent) -> Iterator[Read]:
+    """Features of the set's rows in `rows`, decoded ahead of the model by worker threads, checked block by block."""
+    opened, start = plan.opened, rows.start
+    for block in chosen.decoder.decode_all(chosen.source.blocks(chosen.rows[rows])):
+        taken = []
+        for first in range(0, len(block.images), batch):
+            x = opened.preprocessing.apply(block.images[first : first + batch])
+            features, z, logits = opened.read(x)
+            check_logits(plan.head, z, logits, start + first, opened.tolerance)
+            taken.append(features)
+            progress(f"features of {chosen.name}", start + first + len(features), len(chosen.rows))
+        positions = start + np.asarray(block.positions, dtype=np.int64)
+        start += len(block.positions) + len(block.bad)
+        if taken or block.bad:
+            empty = np.empty((0, plan.head.n_features), np.float32)
+            yield Read(np.concatenate(taken) if taken else empty, positions, block.bad)
+
+
+def sample_accuracy(
+    opened: OpenedModel, head: Head, source: ImageSource, labels: NDArray[np.int64], seed: int = 0
+) -> tuple[float, int]:
+    """The share of up to 200 labelled images, balanced over classes, that the model gets right, and their number.
+
+    `labels` are those of all rows of the source, numbered as the head's classes; -1 where there is none.
+    """
+    known = np.flatnonzero(labels >= 0)
+    rows = known[balanced_rows(labels[known], min(SAMPLE_ROWS, len(known)), seed=seed)] if len(known) else known
+    right = seen = 0
+    for block in _decoder(opened, source).decode_all(source.blocks(rows)):
+        truth = labels[rows[seen + np.asarray(block.positions, dtype=np.int64)]]
+        seen += len(block.positions) + len(block.bad)
+        for first in range(0, len(block.images), 32):
+            z = opened.read(opened.preprocessing.apply(block.images[first : first + 32]))[1]
+            right += int((head.logits(z).argmax(1) == truth[first : first + 32]).sum())
+    return right / max(1, seen), seen
+
+
+def above_chance(accuracy: float, rows: int, classes: int) -> bool:
+    """Whether so many right answers would be rarer than 1 in 1,000 by guessing among `classes`."""
+    from scipy.stats import binomtest
+
+    return rows > 0 and binomtest(round(accuracy * rows), rows, 1 / classes, alternative="greater").pvalue < 1e-3
+
+
+def match_classes(data: tuple[str, ...], model: tuple[str, ...]) -> NDArray[np.int64]:
+    """The model's number of each class of the data, by name (case, - and _ aside); -1 where the model has none."""
+    number = {spelled(name): c for c, name in enumerate(model)}
+    return np.array([number.get(spelled(name), -1) for name in data], dtype=np.int64)
+
+
+def _names_from_data(
+    opened: OpenedModel, head: Head, sources: Mapping[str, ImageSource], declared: bool
+) -> tuple[Head, str, list[str]]:
+    """Class names for a model without any: those of the first labelled set, if it is declared or shown to fit."""
+    labelled = next((each for each in sources.values() if each.labels is not None and each.class_names), None)
+    if labelled is None or labelled.class_names is None or labelled.labels is None:
+        return head, "the model names none, the data has none", []
+    names = labelled.class_names
+    if len(names) != head.n_classes:
+        if declared:
+            raise SoftscopeError(
+                f"{opened.name} has {head.n_classes} outputs, {labelled.name} has {len(names)} classes",
+                "Give the names of the outputs in their order with --classes (classes=)",
+            )
+        return head, f"the model names none, and {labelled.name} has {len(names)}", []
+    named = Head(head.weight, head.bias, names, name=head.name)
+    accuracy, rows = sample_accuracy(opened, named, labelled, labelled.labels)
+    if above_chance(accuracy, rows, head.n_classes):
+        return named, f"from {labelled.name}, in its order: {accuracy:.0%} of {rows} images fit", []
+    why = (
+        f"only {accuracy:.0%} of {rows} labelled images are classified right, which is near chance: are the weights "
+        "loaded, is the preprocessing right, is this the order of the classes?"
+    )
+    if declared:
+        return named, f"from {labelled.name}, in its order", [why]
+    return head, "the model names none", [f"{why} Labels are left out; name the outputs with --classes to keep them"]
+
+
+def _set_plan(name: str, source: ImageSource, opened: OpenedModel, head: Head, limit: int | None) -> SetPlan:
+    """Rows and labels of a set.
+
+    Labels stay where all classes of the data are the model's; where the model knows some of the classes of its own
+    data set, its rows stay; other data is unfamiliar and has no labels.
+    """
+    rows = np.arange(len(source))
+    labels: NDArray[np.int64] | None = None
+    notes = list(source.notes)
+    role = name.split("/")[0]
+    if source.labels is not None and source.class_names and head.classes and role != "ood":
+        numbers = match_classes(source.class_names, head.classes)
+        known = numbers[source.labels]
+        own = opened.dataset in (None, source.name) and (role in FAMILIAR or set(numbers) >= set(range(head.n_classes)))
+        if (numbers >= 0).all():
+            labels = known
+        elif own and (numbers >= 0).any():
+            rows = np.flatnonzero(known >= 0)
+            labels = known[rows]
+            foreign = [each for each, number in zip(source.class_names, numbers) if number < 0]
+            notes.append(
+                f"{len(known) - len(rows):,} images of {len(foreign)} classes that the model has not are left out"
+            )
+        else:
+            notes.append("its classes are not the model's, so its labels are left out")
+    if limit is not None and limit < len(rows):
+        drawn = balanced_rows(labels if labels is not None else np.zeros(len(rows), np.int64), limit)
+        rows, labels = rows[drawn], None if labels is None else labels[drawn]
+    return SetPlan(name, source, rows, labels, _decoder(opened, source), tuple(notes))
+
+
+def _decoder(opened: OpenedModel, source: ImageSource) -> Decoder:
+    """The decoder for a set; a network that takes pixels as they are gets them resized only where they don't fit."""
+    chosen = opened.preprocessing
+    if chosen.layout != "pixels" or chosen.size is None:
+        return chosen.decoder()
+    as_it_is = replace(chosen, size=None).decoder()
+    first = fit_images(_peek(source, as_it_is, rows=1), (*chosen.size, chosen.channels))
+    return as_it_is if first.shape[1:3] == chosen.size else chosen.decoder()
+
+
+def _peek(source: ImageSource, decoder: Decoder, rows: int = _PEEK_ROWS) -> NDArray[np.uint8]:
+    """The first few images that decode."""
+    wanted = np.unique(np.linspace(0, len(source) - 1, min(rows, len(source))).astype(np.int64))
+    bad: list[str] = []
+    for some in (wanted, np.arange(min(len(source), 256))):
+        for block in decoder.decode_all(source.blocks(some)):
+            bad += block.bad
+            if len(block.images):
+                return block.images
+    raise SoftscopeError(f"{source.name}: no image could be decoded, the first: {bad[0]}", "Check the files")
