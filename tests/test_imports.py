@@ -203,8 +203,6 @@ DOORS = {
 # To become empty: (room, module behind another room's door).
 OPEN = {
     ("cli", "softscope.guard.monitor"),
-    ("cli", "softscope.models.folder"),
-    ("cli", "softscope.models.opening"),
     ("cli", "softscope.paper.experiments.reproducing"),
     ("cli", "softscope.paper.experiments.verdict"),
     ("cli", "softscope.paper.nets.saving"),
@@ -216,7 +214,6 @@ OPEN = {
     ("diagnosis", "softscope.estimators.reference"),
     ("diagnosis", "softscope.geometry.sizes"),
     ("geometry", "softscope.estimators.base"),
-    ("models", "softscope.head.search"),
     ("paper.claims", "softscope.geometry.two_class"),
     ("paper.experiments", "softscope.diagnosis.causes"),
     ("paper.experiments", "softscope.diagnosis.scores"),
@@ -228,12 +225,7 @@ OPEN = {
     ("paper.experiments", "softscope.tuning.spaces"),
     ("paper.experiments", "softscope.tuning.summary"),
     ("paper.filter", "softscope.estimators.compiled"),
-    ("paper.nets", "softscope.models.opening"),
-    ("paper.nets", "softscope.models.preprocessing"),
     ("paper.plots", "softscope.geometry.structures"),
-    ("reporting", "softscope.images.decoding"),
-    ("reporting", "softscope.images.parquet"),
-    ("reporting", "softscope.images.pixels"),
     ("reporting", "softscope.tuning.options"),
     ("tuning", "softscope.estimators.density"),
 }

@@ -13,16 +13,14 @@ if TYPE_CHECKING:
 
     from ..features import FeatureSet
     from ..images import ImageSource
-    from ..models.command import DiagnosisFiles
-    from ..models.plan import Plan
+    from ..models import DiagnosisFiles, Plan
 
 
 def plan_of(
     model: dict[str, Any], data: str | None, train: str | None, test: str | None, ood: list[str], limit: int | None
 ) -> "Plan":
     """The model opened, the sets found, and what will be done with them."""
-    from ..models.command import roles
-    from ..models.plan import make_plan
+    from ..models import make_plan, roles
 
     splits = {} if data is None else open_data(data)
     unfamiliar = {name: _one(path, "test") for name, path in named("--ood", ood).items()}
@@ -33,8 +31,7 @@ def plan_of(
 
 def write(plan: "Plan", out: Path, batch: int, seed: int, *, quiet: bool) -> "DiagnosisFiles":
     """Features of every set under `out`/features, said in a line each."""
-    from ..models.command import write_features
-    from ..models.files import Options
+    from ..models import Options, write_features
     from ..progress import bar
 
     with bar(show=not quiet) as progress:

@@ -12,8 +12,7 @@ from .options import AsJson, Quiet, numbers
 
 if TYPE_CHECKING:
     from ..images import ImageSource
-    from ..models.files import WrittenSet
-    from ..models.opened import OpenedModel
+    from ..models import OpenedModel, WrittenSet
 
 MODEL = "package.module:factory (with --weights), an .onnx file, a Hugging Face folder, hf:, timm: or torchvision:NAME."
 Weights = Annotated[str | None, typer.Option(help="A state dict: .safetensors, or .pt with tensors only.")]
@@ -68,9 +67,7 @@ def extract(
     as_json: AsJson = False,
 ) -> None:
     """Write the head of MODEL and its features of each split of DATA, checked against the model's own logits."""
-    from ..models.command import write_splits
-    from ..models.files import Options
-    from ..models.plan import make_plan
+    from ..models import Options, make_plan, write_splits
     from ..progress import bar
 
     pixels = pixel_options(size, crop, interpolation, mean, std, scale, bgr, channels)
@@ -105,8 +102,7 @@ def open_named(
 ) -> "OpenedModel":
     """A network saved by us, or a model of the user's own."""
     from ..errors import SoftscopeError
-    from ..models import open_model
-    from ..models.command import class_names
+    from ..models import class_names, open_model
 
     named: Any = model
     if Path(model).suffix.lower() == ".safetensors":

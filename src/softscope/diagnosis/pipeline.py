@@ -50,8 +50,8 @@ def diagnose(
     `head` is a Head, and each set whatever `FeatureSet.of` takes: a FeatureSet, an array, a path, or a pair (features,
     labels). Or `head` is a model, and each set data for it, as in `softscope.extract`: a loader, arrays, a folder of
     images. `train` needs labels; with labels `test` tells more. `estimators` are names, or instances in place of the
-    defaults of their name; U_max, U_entropy, U_cool and U_density are always among them. The same arguments give the same
-    diagnosis but for `provenance`. `keep_scores` keeps the score of every row in `Diagnosis.row_scores`.
+    defaults of their name; U_max, U_entropy, U_cool and U_density are always among them. The same arguments give the
+    same diagnosis but for `provenance`. `keep_scores` keeps the score of every row in `Diagnosis.row_scores`.
     """
     if not isinstance(head, Head):
         from ..models import extract_sets

@@ -1,5 +1,25 @@
-"""The last linear layer of a classifier: `Head`, and the search for it in a torch model (`search`, imported on use)."""
+"""The last linear layer of a classifier: `Head`, and the search for it in a torch model, imported when first used."""
+
+from typing import TYPE_CHECKING, Any
 
 from .linear import Head
 
-__all__ = ["Head"]
+if TYPE_CHECKING:
+    from .search import Call as Call
+    from .search import LastLayer as LastLayer
+    from .search import find_last_layer as find_last_layer
+    from .search import recording as recording
+    from .search import rows_in as rows_in
+    from .search import run as run
+    from .search import to_device as to_device
+
+_SEARCH = ("Call", "LastLayer", "find_last_layer", "recording", "rows_in", "run", "to_device")
+__all__ = ["Call", "Head", "LastLayer", "find_last_layer", "recording", "rows_in", "run", "to_device"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SEARCH:
+        raise AttributeError(f"module 'softscope.head' has no attribute {name!r}")
+    from . import search
+
+    return getattr(search, name)

@@ -10,16 +10,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .command import DiagnosisFiles as DiagnosisFiles
+    from .command import class_names as class_names
+    from .command import roles as roles
+    from .command import write_features as write_features
+    from .command import write_splits as write_splits
     from .extracting import extract as extract
     from .extracting import extract_sets as extract_sets
+    from .files import Options as Options
+    from .files import WrittenSet as WrittenSet
+    from .opened import OpenedModel as OpenedModel
     from .opening import open_model as open_model
+    from .plan import Plan as Plan
+    from .plan import make_plan as make_plan
+    from .torch import TorchModel as TorchModel
     from .torch import extract_features as extract_features
 
-_HOMES = {"extract": "extracting", "extract_sets": "extracting", "open_model": "opening", "extract_features": "torch"}
-__all__ = ["extract", "extract_features", "extract_sets", "open_model"]
+_HOMES = {
+    "command": ("DiagnosisFiles", "class_names", "roles", "write_features", "write_splits"),
+    "extracting": ("extract", "extract_sets"),
+    "files": ("Options", "WrittenSet"),
+    "opened": ("OpenedModel",),
+    "opening": ("open_model",),
+    "plan": ("Plan", "make_plan"),
+    "torch": ("TorchModel", "extract_features"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = list(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'softscope.models' has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    return getattr(import_module(f".{_HOME_OF[name]}", __name__), name)

@@ -12,8 +12,7 @@ from ..arrays import as_labels, spans
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..files import first_line
-from ..head import Head
-from ..head.search import Call, LastLayer, find_last_layer, recording, rows_in, run, to_device
+from ..head import Call, Head, LastLayer, find_last_layer, recording, rows_in, run, to_device
 from ..images import Preprocessing, pixels_as_they_are
 from ..progress import Progress, silent
 from ..torch_door import device_of, evaluating, image_tensor, keep_freed_memory, nn, torch

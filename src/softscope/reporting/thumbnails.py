@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from ..diagnosis.model import Diagnosis, InputRow, SetSummary
 from ..errors import SoftscopeError
 from ..files import safetensors_header
-from ..images.decoding import Decoder, Encoded
-from ..images.parquet import count_rows, read_images
-from ..images.pixels import Images
+from ..images import Decoder, Encoded, Images, count_rows, read_images
 
 #: Where images come from: a parquet file in the hub's layout, or uint8 [N, H, W], [N, H, W, 1] or [N, H, W, 3].
 ImageSource = str | os.PathLike[str] | NDArray[np.uint8]

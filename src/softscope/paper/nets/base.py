@@ -6,8 +6,35 @@ import numpy as np
 
 from ...arrays import as_matrix, as_vector
 from ...errors import SoftscopeError
-from ...models.preprocessing import Normalise
 from ...torch_door import nn, torch
+
+
+class Normalise(nn.Module):
+    """(x - mean) / std over the last axis, kept as buffers so that a saved network takes raw pixels.
+
+    The default for images is x / 255; `fit` takes mean and standard deviation of each channel from training images.
+    """
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(self, channels: int, std: float = 255.0) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("std", torch.full((channels,), std))
+
+    def fit(self, images: Any) -> None:
+        """Take mean and std of each channel from `images` [N, ..., C]; a constant channel gets std 1."""
+        channels = self.mean.numel()
+        values = np.asarray(images)
+        axes = tuple(range(values.ndim - 1 if values.shape[-1] == channels else values.ndim))
+        mean = values.mean(axis=axes, dtype=np.float64).reshape(-1)
+        std = values.std(axis=axes, dtype=np.float64).reshape(-1)
+        self.mean.copy_(torch.from_numpy(mean))
+        self.std.copy_(torch.from_numpy(np.where(std > 0, std, 1.0)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x.to(self.mean.dtype) - self.mean) / self.std
 
 
 class Net(nn.Module):

@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 
 from ...errors import SoftscopeError
-from ...models.preprocessing import Normalise
 from ...torch_door import nn, torch
-from .base import Net
+from .base import Net, Normalise
 
 FEATURES = 1280
 

@@ -1,8 +1,7 @@
 """ResNet18 for 32x32 images (X9)."""
 
-from ...models.preprocessing import Normalise
 from ...torch_door import nn, torch
-from .base import Net
+from .base import Net, Normalise
 
 WIDTHS = (64, 128, 256, 512)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import SoftscopeError
 from ...files import existing_file, read_safetensors, write_safetensors
-from ...models.torch import TorchModel
+from ...models import TorchModel
 from ...torch_door import nn, torch
 from . import build
 from .base import Net, in_memory_order

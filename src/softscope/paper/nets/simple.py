@@ -1,9 +1,8 @@
 """The paper's simple networks: the 2-D toy (X1a), LeNet (X1b, X3 to X5), the filter's net (X6), VGG blocks (X7)."""
 
 from ...errors import SoftscopeError
-from ...models.preprocessing import Normalise
 from ...torch_door import nn
-from .base import Net, activation_module
+from .base import Net, Normalise, activation_module
 
 WIDTHS = (32, 64, 128, 128)
 _FILTER_FEATURES = {1: 16 * 3 * 3, 2: 32 * 2 * 2, 3: 64}

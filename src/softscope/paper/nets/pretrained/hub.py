@@ -9,9 +9,8 @@ from typing import Any
 
 from ....errors import SoftscopeError
 from ....files import first_line, sha256
-from ....models.preprocessing import Normalise
 from ....torch_door import torch
-from ..base import Net
+from ..base import Net, Normalise
 from .base import Pretrained, Weights, imagenet_names
 
 FILE = "model.safetensors"
