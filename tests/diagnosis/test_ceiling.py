@@ -6,8 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import chi2, norm
 
 from softscope.diagnosis import ceiling as ceiling_module
-from softscope.diagnosis.ceiling import CeilingScores, find_ceiling
-from softscope.diagnosis.learners import LEARNERS, Reduction, best_learner
+from softscope.diagnosis.ceiling import CeilingScores, Columns, best_learner, find_ceiling
 from softscope.metrics import auroc
 
 from .made import made_scored
@@ -30,6 +29,23 @@ def test_shifted_gaussians_reach_the_bayes_auroc() -> None:
     best = norm.cdf(np.linalg.norm(shift) / np.sqrt(2))
     assert found.auroc.contains(best)
     assert found.auroc.value == pytest.approx(best, abs=0.015)
+    assert found.auroc.high == 1.0
+    assert found.fewer_rows < found.rows
+    assert found.fewer_auroc == pytest.approx(best, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("rows", "features", "off"), [(200, 100, 0.08), (200, 512, 0.2), (1000, 512, 0.06)], ids=lambda value: str(value)
+)
+def test_with_few_rows_and_many_features_it_is_a_bound_that_holds(rows, features, off) -> None:
+    """N(0, I) against N(d, I) with an optimum of .90: the lower end is below it, and the value not far below."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        shift = rng.normal(size=features)
+        shift *= norm.ppf(0.9) * np.sqrt(2) / np.linalg.norm(shift)
+        found = _between(rng.normal(size=(rows, features)), rng.normal(size=(rows, features)) + shift, seed).ceiling
+        assert found.auroc.low <= 0.9
+        assert found.auroc.value > 0.9 - off
 
 
 def test_gaussians_of_unequal_spread_reach_the_bayes_auroc() -> None:
@@ -38,7 +54,7 @@ def test_gaussians_of_unequal_spread_reach_the_bayes_auroc() -> None:
     best, _ = quad(lambda x: chi2.pdf(x, size) * chi2.sf(x / spread**2, size), 0, np.inf)
     found = _between(rng.normal(size=(3000, size)), spread * rng.normal(size=(3000, size))).ceiling
     assert found.auroc.value == pytest.approx(best, abs=0.015)
-    assert found.candidates["linear"] < 0.6
+    assert found.candidates["light ridge"] < 0.6
     assert found.classifier in ("quadratic", "boosting")
 
 
@@ -70,13 +86,16 @@ def test_rows_are_scored_by_classifiers_that_have_not_seen_them(monkeypatch) -> 
     """A learner that remembers its rows and gives 0 to all others: no row may be remembered when it is scored."""
     remembered: list[set[bytes]] = []
 
-    def memory(table, is_ood, seed):
-        known = {row.tobytes() for row in table.raw}
-        remembered.append(known)
-        return lambda other: np.array([float(row.tobytes() in known) for row in other.raw])
+    class Memory:
+        def fit(self, table, is_ood):
+            self.known = {row.tobytes() for row in table}
+            remembered.append(self.known)
+            return self
 
-    monkeypatch.setattr("softscope.diagnosis.learners.LEARNERS", {"memory": memory})
-    monkeypatch.setattr(ceiling_module, "LEARNERS", {"memory": memory})
+        def decision_function(self, table):
+            return np.array([float(row.tobytes() in self.known) for row in table])
+
+    monkeypatch.setattr(Columns, "learners", lambda self: {"memory": lambda rows, seed: Memory()})
     monkeypatch.setattr(ceiling_module, "LEARN_ROWS", 40)
     rng = np.random.default_rng(0)
     found = _between(rng.normal(size=(90, 3)), rng.normal(size=(70, 3)), score=lambda z: z[:, 0])
@@ -108,7 +127,7 @@ def test_constant_and_duplicated_columns_do_no_harm() -> None:
     one, other = rng.normal(size=(100, 1)), rng.normal(3, 1, size=(100, 1))
     test, ood = (np.hstack([z, z, np.ones((100, 3))]) for z in (one, other))
     found = _between(test, ood).ceiling
-    assert found.columns == 1
+    assert found.columns == 2
     assert found.auroc.value > 0.95
 
 
@@ -121,19 +140,30 @@ def test_the_same_seed_gives_the_same_ceiling() -> None:
     assert not np.array_equal(first.ood, other.ood)
 
 
-def test_reduction_whitens_what_varies(rng) -> None:
+def test_columns_are_standardised_whitened_and_ranked(rng) -> None:
     z = rng.normal(size=(500, 6)) @ rng.normal(size=(6, 6)) + 5
-    table = Reduction.of(z, z[:, :2])(z, z[:, :2])
-    assert np.cov(table.white, rowvar=False, ddof=0) == pytest.approx(np.eye(6), abs=1e-8)
-    assert np.array_equal(np.argsort(table.ranks[:, 0]), np.argsort(z[:, 0]))
-    assert np.isfinite(Reduction.of(z, z[:, :2])(z * 100, z[:, :2] * 100).ranks).all()
+    columns = Columns(z, z[:, :2], seed=0)
+    table = columns(z, z[:, :2])
+    assert table.shape == (500, 6 + 6 + 2 + 2)
+    assert table[:, :6].std(axis=0) == pytest.approx(np.ones(6))
+    assert np.cov(table[:, 6:12], rowvar=False) == pytest.approx(np.eye(6), abs=1e-6)
+    assert np.array_equal(np.argsort(table[:, 12]), np.argsort(z[:, 0]))
+    assert np.isfinite(columns(z * 100, z[:, :2] * 100)).all()
+
+
+def test_wide_features_are_reduced_to_principal_components(rng, monkeypatch) -> None:
+    monkeypatch.setattr(ceiling_module, "ALL_COLUMNS", 8)
+    monkeypatch.setattr(ceiling_module, "COMPONENTS", 4)
+    z = rng.normal(size=(200, 10)) * np.linspace(5, 0.1, 10)
+    assert Columns(z, z[:, :1], seed=0)(z, z[:, :1]).shape == (200, 4 + 4 + 1 + 1)
 
 
 def test_the_best_learner_on_the_inner_split_is_chosen(rng) -> None:
-    z = np.concatenate([rng.normal(size=(300, 5)), 2 * rng.normal(size=(300, 5))])
-    is_ood = np.repeat([False, True], 300)
-    score = np.zeros((600, 1))
-    _, name, found = best_learner(Reduction.of(z, score)(z, score), is_ood, rng, 0)
-    assert set(found) == set(LEARNERS)
-    assert found[name] == max(found.values())
-    assert name in ("quadratic", "boosting")
+    z = np.concatenate([rng.normal(size=(400, 3)), rng.normal(size=(400, 3)) + np.array([3, 0, 0])])
+    is_ood = np.repeat([False, True], 400)
+    columns = Columns(z, z[:, 1:2], seed=0)
+    model, name, reached = best_learner(columns.learners(), columns(z, z[:, 1:2]), is_ood, rng, 0)
+    assert reached[name] == max(reached.values()) > 0.95
+    assert reached["best estimator"] < 0.6
+    scores = model.decision_function(columns(z, z[:, 1:2]))
+    assert auroc(scores[~is_ood], scores[is_ood]).value > 0.95

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from softscope.diagnosis.selfcheck import check_inputs, self_check
 from softscope.diagnosis.sets import observe, row_hashes
@@ -110,6 +111,24 @@ def test_an_accuracy_that_the_file_states_is_checked() -> None:
 def test_features_that_say_they_are_of_before_the_non_linearity_are_noticed() -> None:
     assert "before the last non-linearity" in _words(_found(train=_features(400, 1, metadata={"layer": "before"})))
     assert _found(train=_features(400, 1, metadata={"layer": "after"})) == ()
+
+
+def test_features_of_before_a_relu_are_noticed_without_metadata() -> None:
+    """A head trained on max(z, 0), given z; a head trained on signed features loses by cutting and is left alone."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 800)
+    means = rng.normal(0, 1, (4, 12))
+    before = means[labels] + rng.normal(0, 1.5, (800, 12)) - 1.0
+    before *= np.where(before < 0, 3.0, 1.0)  # what a ReLU hides was never held in bounds by training
+    model = LogisticRegression(max_iter=500).fit(np.maximum(before, 0), labels)
+    head = Head(model.coef_, model.intercept_)
+    train, test = (FeatureSet(before[part], labels[part]) for part in (slice(0, 500), slice(500, 800)))
+    ood = FeatureSet(rng.normal(0, 3, (100, 12)))
+    assert "taken before the last non-linearity" in _words(_found(head, train, test, ood))
+    after = [FeatureSet(np.maximum(one.array(), 0), one.labels) for one in (train, test)]
+    assert "non-linearity" not in _words(_found(head, *after, ood))
+    signed = LogisticRegression(max_iter=500).fit(before, labels)
+    assert "non-linearity" not in _words(_found(Head(signed.coef_, signed.intercept_), train, test, ood))
 
 
 def test_a_test_set_that_the_head_fails_on_is_noticed() -> None:

@@ -127,3 +127,16 @@ def test_a_restored_estimator_scores_alike():
 def test_parameters_without_meaning_are_refused(params):
     with pytest.raises(SoftscopeError, match=next(iter(params))):
         NearestNeighbours(**params).fit(head(4), FeatureSet(relu_features(9, 4, 0)))
+
+
+def test_k_is_scaled_with_the_rows_that_are_kept_and_survives_saving():
+    """Of 1,000 rows 200 are kept: the 10th of them is about as far away as the 50th of all."""
+    rng = np.random.default_rng(0)
+    train, queries = rng.normal(size=(1000, 4)), rng.normal(size=(50, 4))
+    fitted = NearestNeighbours(max_rows=200).fit(head(4), FeatureSet(train))
+    assert (fitted.k_, fitted.rows_) == (10, 200)
+    whole = NearestNeighbours(max_rows=1000).fit(head(4), FeatureSet(train))
+    assert whole.k_ == 50
+    assert fitted.uncertainty(queries).mean() == pytest.approx(whole.uncertainty(queries).mean(), rel=0.1)
+    restored = NearestNeighbours(max_rows=200).restore(head(4), fitted.state())
+    assert np.array_equal(restored.uncertainty(queries), fitted.uncertainty(queries))

@@ -220,8 +220,14 @@ class TestDifference:
         value = tables[0].mean() - tables[1].mean()
         found = auroc_difference(a0, a1, b0, b1)
         assert found.difference.value == pytest.approx(value, abs=1e-14)
-        assert found.difference.high - value == pytest.approx(1.959963984540054 * error)
-        assert value - found.difference.low == pytest.approx(1.959963984540054 * error)
+        whole = rows + columns
+        together = whole[0, 1] / math.sqrt(whole[0, 0] * whole[1, 1])
+        one, two = auroc(a0, a1), auroc(b0, b1)
+        for arm, first, second in (
+            (value - found.difference.low, one.value - one.low, two.high - two.value),
+            (found.difference.high - value, one.high - one.value, two.value - two.low),
+        ):
+            assert arm**2 == pytest.approx(first**2 + second**2 - 2 * together * first * second)
         assert found.p_value == pytest.approx(2 * stats.norm.sf(abs(value) / error))
 
     def test_agrees_with_the_paired_bootstrap(self):
@@ -264,6 +270,47 @@ class TestDifference:
         assert found.difference.value == 0.5
         assert found.difference.low < 0.5
         assert (found.p_value < 0.001) == (rows == 100)
+
+    @pytest.mark.parametrize("rows", [30, 100, 500])
+    @pytest.mark.parametrize(
+        ("one", "two", "together"), [(3.5, -3.5, 0.0), (3.5, -3.5, -0.8), (5.0, 4.5, 0.5), (3.5, 3.0, 0.9)]
+    )
+    def test_intervals_cover_near_the_ends(self, rows, one, two, together):
+        """Shifted normals: the truth is Phi(one / sqrt 2) - Phi(two / sqrt 2), up to .987 and down to .001."""
+        truth = stats.norm.cdf(one / math.sqrt(2)) - stats.norm.cdf(two / math.sqrt(2))
+        generator = np.random.default_rng(rows)
+        mixed = np.linalg.cholesky([[1, together], [together, 1]]).T
+        covered = 0
+        for _ in range(300):
+            low, high = (generator.normal(size=(rows, 2)) @ mixed + shift for shift in ([0, 0], [one, two]))
+            covered += auroc_difference(low[:, 0], high[:, 0], low[:, 1], high[:, 1]).difference.contains(truth)
+        assert covered / 300 >= 0.93
+
+    def test_two_different_perfect_scores_may_differ(self):
+        low, high = np.arange(40.0), np.arange(100.0, 140.0)
+        found = auroc_difference(low, high, low[::-1], high[::-1]).difference
+        assert found.value == 0.0
+        assert found.low == -found.high < -0.01
+
+    @pytest.mark.parametrize("rows", [50, 200])
+    def test_intervals_for_many_comparisons_cover_them_all(self, rows):
+        shifts = np.linspace(0.5, 3.0, 16)
+        truth = stats.norm.cdf(shifts / math.sqrt(2)) - stats.norm.cdf(1 / math.sqrt(2))
+        generator = np.random.default_rng(rows)
+        covered = 0
+        for _ in range(150):
+            # Scores of one input go together: they share half of their variance.
+            low, high = (
+                (generator.normal(size=(rows, 1)) + generator.normal(size=(rows, 17))) / math.sqrt(2) + shift
+                for shift in (0.0, np.append(shifts, 1.0))
+            )
+            covered += all(
+                auroc_difference(low[:, k], high[:, k], low[:, 16], high[:, 16], comparisons=16).difference.contains(
+                    truth[k]
+                )
+                for k in range(16)
+            )
+        assert covered / 150 >= 0.93
 
     def test_scores_of_other_inputs_are_refused(self):
         with pytest.raises(SoftscopeError, match="unfamiliar: 2 rows of score a, 3 of score b"):

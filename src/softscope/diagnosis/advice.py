@@ -3,24 +3,21 @@
 The verdict is on the confidence that networks print (U_max in float32), at the threshold that accepts 95 % of test
 inputs: "trust" where it lets through at most 10 % of an OOD set, "do not trust" where more than half, "caution" in
 between, "undecided" where the 95 % interval of that share crosses a border. The worst OOD set decides for all.
-
-Another estimator is recommended only if its AUROC, averaged over the OOD sets, gains at least half a point, with an
-interval above 0 after Bonferroni's correction for the number of estimators compared. Among those within half a point of
-the best, one that needs no training features is preferred.
 """
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from ..metrics import Interval
-from .model import Advice, Causes, EstimatorLabel, Score, Sentence, SetSummary, Verdict
+from .model import Advice, Causes, EstimatorLabel, Finding, Score, Sentence, SetSummary, Verdict
+from .recommendation import MANY_SETS, WORTHWHILE, Recommendation, recommend
 
 TRUSTED, DISTRUSTED = 0.10, 0.50
-WORTHWHILE = 0.005
 _LEVELS: tuple[Verdict, ...] = ("trust", "caution", "do not trust")
 _SHOWN = "plain-max"
+#: Words of a finding that refute advice on calibration: the labels or the head are wrong, not the confidence.
+_REFUTING = ("if classes are renumbered", "guessing for", "the nearest class mean for", "states an accuracy")
 
 
 @dataclass(frozen=True)
@@ -35,50 +32,35 @@ class Facts:
     causes: Mapping[str, Causes]
     mean_causes: Causes
     mistakes: Mapping[str, Interval]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def needs_train(self) -> dict[str, bool]:
+        """Which estimators need training features."""
+        return {name: "train" in label.needs for name, label in self.labels.items()}
 
 
 def advise(facts: Facts) -> Advice:
     """Verdict, headline, recommendation and sentences."""
     missed = {name: scores[_SHOWN].missed_at_95_accepted for name, scores in facts.scores.items()}
-    verdict = _joint([_levels(found) for found in missed.values()])
-    recommended = recommend(facts)
+    verdict = _joint([_levels(share) for share in missed.values()])
+    recommendation = recommend(facts.scores, facts.mean_scores, facts.needs_train)
     return Advice(
         verdict=verdict,
         headline=_headline(verdict, missed),
-        verdicts={name: _joint([_levels(found)]) for name, found in missed.items()},
-        recommended=recommended,
+        verdicts={name: _joint([_levels(share)]) for name, share in missed.items()},
+        recommended=recommendation.estimator,
         sentences=(
             *_on_confidence(facts),
-            *_on_estimator(facts, recommended),
+            *_on_estimator(facts, recommendation),
             *_on_causes(facts),
             *_on_help(facts),
-            *_on_mistakes(facts, recommended),
+            *_on_mistakes(facts, recommendation.estimator),
             *_on_samples(facts, missed),
         ),
+        basis=recommendation.basis,
+        choices=recommendation.choices,
     )
-
-
-def recommend(facts: Facts) -> str | None:
-    """The estimator to use instead of the confidence, None where none is better beyond chance."""
-    better = {
-        name: score
-        for name, score in facts.mean_scores.items()
-        if name not in (_SHOWN, "plain-entropy")
-        and score.gain.value >= WORTHWHILE
-        and corrected(score.gain, _compared(facts)).low > 0
-    }
-    if not better:
-        return None
-    best = max(score.auroc.value for score in better.values())
-    close = [name for name, score in better.items() if score.auroc.value >= best - WORTHWHILE]
-    return min(close, key=lambda name: ("train" in facts.labels[name].needs, -better[name].auroc.value))
-
-
-def corrected(gain: Interval, compared: int) -> Interval:
-    """`gain` with its interval widened from 95 % for one comparison to 95 % for `compared` at once (Bonferroni)."""
-    stretch = NormalDist().inv_cdf(1 - 0.025 / compared) / NormalDist().inv_cdf(0.975)
-    below, above = stretch * (gain.value - gain.low), stretch * (gain.high - gain.value)
-    return Interval(gain.value, max(-1.0, gain.value - below), min(1.0, gain.value + above))
 
 
 def rows_to_settle(missed: Interval, rows: int) -> int | None:
@@ -104,7 +86,7 @@ def _levels(missed: Interval) -> tuple[int, int]:
 
 
 def _joint(levels: list[tuple[int, int]]) -> Verdict:
-    best, worst = (max(found) for found in zip(*levels))
+    best, worst = (max(places) for places in zip(*levels))
     return _LEVELS[worst] if best == worst else "undecided"
 
 
@@ -123,15 +105,16 @@ def _headline(verdict: Verdict, missed: Mapping[str, Interval]) -> str:
 
 def _on_confidence(facts: Facts) -> Iterator[Sentence]:
     for name, scores in facts.scores.items():
-        found = scores[_SHOWN]
+        score = scores[_SHOWN]
         yield Sentence(
             "confidence",
-            f"{name}: confidence ranks an OOD input below a test input in {_percent(found.auroc)} of pairs (AUROC); "
-            f"where 95 % of test inputs are accepted, {_percent(found.missed_at_95_accepted)} of {name} are too.",
+            f"{name}: confidence ranks an OOD input below a test input in {_percent(score.auroc)} of pairs (AUROC); "
+            f"where 95 % of test inputs are accepted, {_percent(score.missed_at_95_accepted)} of {name} are too.",
             name,
         )
     accuracy, mean = facts.test.accuracy, facts.test.mean_confidence
-    if accuracy is not None and not accuracy.contains(mean) and abs(mean - accuracy.value) > 0.01:
+    refuted = any(words in finding.what for finding in facts.findings for words in _REFUTING)
+    if accuracy is not None and not accuracy.contains(mean) and abs(mean - accuracy.value) > 0.01 and not refuted:
         direction = "more" if mean > accuracy.value else "less"
         yield Sentence(
             "confidence",
@@ -141,34 +124,43 @@ def _on_confidence(facts: Facts) -> Iterator[Sentence]:
         )
 
 
-def _on_estimator(facts: Facts, recommended: str | None) -> Iterator[Sentence]:
-    compared = _compared(facts)
-    if recommended is None:
+def _on_estimator(facts: Facts, recommendation: Recommendation) -> Iterator[Sentence]:
+    name = recommendation.estimator
+    thin = f"{len(facts.scores)} OOD set{'s' if len(facts.scores) > 1 else ''} say little about others"
+    if name is None:
         yield Sentence(
             "estimator",
-            f"None of {compared} other scores is better than confidence by half a point of AUROC or more, beyond what "
-            "the best of so many gains by chance. Keep confidence.",
+            "Keep confidence: no other score is better by half a point of AUROC or more, beyond what the best of so "
+            "many gains by chance and on OOD sets it was not chosen on.",
         )
         return
-    score, label = facts.mean_scores[recommended], facts.labels[recommended]
+    score, label = facts.mean_scores[name], facts.labels[name]
     needs = "It needs the training features." if "train" in label.needs else "It needs nothing but the logits or head."
     over = f"averaged over {len(facts.scores)} OOD sets" if len(facts.scores) > 1 else f"on {next(iter(facts.scores))}"
+    why = (
+        "Chosen on all OOD sets but one and judged on that one, for each in turn, it is better than confidence."
+        if recommendation.basis == "chosen"
+        else f"It is not chosen on your sets ({thin}) but the most robust score over many networks and data sets."
+        if len(facts.scores) < MANY_SETS
+        else "The best score of some of your sets does not carry over to the others, so this is the most robust score "
+        "over many networks and data sets."
+    )
     yield Sentence(
         "estimator",
-        f"Use {label.symbol} ({recommended}) instead: AUROC {_percent(score.auroc)} {over}, "
-        f"{_points(corrected(score.gain, compared))} more than confidence (interval corrected for {compared} "
-        f"comparisons). {needs}",
+        f"Use {label.symbol} ({name}) instead: AUROC {_percent(score.auroc)} {over}, "
+        f"{_points(score.gain_of_all)} more than confidence (interval of all {len(facts.mean_scores) - 1} comparisons "
+        f"at once). {why} {needs}",
     )
-    for name, scores in facts.scores.items():
-        if len(facts.scores) > 1 and scores[recommended].gain.high < 0:
-            loss = scores[recommended].gain
-            text = f"On {name} alone {label.symbol} is worse than confidence: {_points(loss)}."
-            yield Sentence("estimator", text, name)
+    for one, scores in facts.scores.items():
+        if len(facts.scores) > 1 and scores[name].gain.high < 0:
+            text = f"On {one} alone {label.symbol} is worse than confidence: {_points(scores[name].gain)}."
+            yield Sentence("estimator", text, one)
 
 
 def _on_causes(facts: Facts) -> Iterator[Sentence]:
     words = {
-        "saturation": "softmax saturates (cause 1)",
+        "rounding": "softmax saturates: float32 prints the same confidence for many inputs (cause 1, rounding)",
+        "temperature": "softmax at temperature 1 ranks inputs worse than a cooler one (cause 1, temperature)",
         "extrapolation": "softmax extrapolates, or takes OOD for ambiguous inputs (cause 2)",
         "misfit": "the density does not fit (cause 3, misfit), though the features tell OOD from test",
         "overlap_proper": "OOD features lie among those of test (cause 3, overlap proper)",
@@ -179,7 +171,10 @@ def _on_causes(facts: Facts) -> Iterator[Sentence]:
         if 1.0 - causes.entropy.value < WORTHWHILE:
             yield Sentence("cause", f"{name}: nothing to explain, entropy reaches {_percent(causes.entropy)}.", name)
             continue
-        listed = ", ".join(f"{part.replace('_', ' ')} {_points(found)}" for part, found in parts.items())
+        bounds = {"misfit": "at least ", "overlap_proper": "at most "}
+        listed = ", ".join(
+            f"{part.replace('_', ' ')} {bounds.get(part, '')}{_points(size)}" for part, size in parts.items()
+        )
         yield Sentence(
             "cause",
             f"{name}: entropy reaches {_percent(causes.entropy)}. What it lacks is mostly that {words[largest]}. "
@@ -187,39 +182,47 @@ def _on_causes(facts: Facts) -> Iterator[Sentence]:
             name,
         )
         if causes.extrapolation.high < 0:
+            worse = Interval(-causes.extrapolation.value, -causes.extrapolation.high, -causes.extrapolation.low)
             yield Sentence(
                 "cause",
-                f"{name}: U_density is {_points(_negative(causes.extrapolation))} worse than U_cool, so it is no good "
-                "measure of what softmax loses by extrapolation: read cause 2 and misfit together.",
+                f"{name}: U_density is {_points(worse)} worse than U_cool, so it does not measure "
+                "what softmax loses by extrapolation: read cause 2 and misfit together.",
                 name,
             )
 
 
 def _on_help(facts: Facts) -> Iterator[Sentence]:
     causes = facts.mean_causes
+    density_helps = causes.density.low > 0.5 and causes.extrapolation.low > 0
     remedies = {
         "rounding": "are lost because float32 prints the same confidence for many inputs. Rank by logits or by the "
         "exact forms here; it costs nothing.",
-        "temperature": "are lost to softmax at temperature 1. Divide the logits by a temperature (U_cool).",
+        "temperature": "are gained by another temperature. Divide the logits by it before the softmax (U_cool).",
         "extrapolation_proper": "are lost because softmax is confident where no training input lies. A density on the "
         "features (U_density) or a distance to them brings it back.",
         "ambiguity": "are lost because OOD inputs and ambiguous test inputs look equally unsure. A density keeps the "
         "two apart.",
-        "overlap_proper": "are out of reach on this layer, whatever the score. Better features would help: "
-        "pre-training, more varied training data, or another layer.",
     }
     for name, remedy in remedies.items():
-        found: Interval | None = getattr(causes, name)
-        if found is not None and found.value >= WORTHWHILE and found.low > 0:
-            yield Sentence("help", f"{_points(found)} of AUROC {remedy}")
+        size: Interval | None = getattr(causes, name)
+        if name in ("extrapolation_proper", "ambiguity") and not density_helps:
+            continue
+        if size is not None and size.value >= WORTHWHILE and size.low > 0:
+            yield Sentence("help", f"{_points(size)} of AUROC {remedy}")
     best = max(facts.mean_scores, key=lambda name: facts.mean_scores[name].auroc.value)
     reached = facts.mean_scores[best].auroc
     if causes.ceiling.low - reached.high > WORTHWHILE:
         yield Sentence(
             "help",
-            f"The features would allow more: a classifier that learned from such OOD inputs reaches "
-            f"{_percent(causes.ceiling)} (the ceiling), the best score here, {facts.labels[best].symbol}, "
+            f"The features would allow more: a classifier that learned from such OOD inputs reaches at least "
+            f"{causes.ceiling.low:.1%}, the best score here, {facts.labels[best].symbol}, "
             f"{_percent(reached)}. Tune the density (components, log features, ridge), or learn from OOD examples.",
+        )
+    elif causes.overlap_proper.value >= WORTHWHILE:
+        yield Sentence(
+            "help",
+            f"At most {100 * causes.overlap_proper.high:.1f} points of AUROC may be beyond any score of this layer. If "
+            "no score does, better features would help: pre-training, more varied training data, or another layer.",
         )
 
 
@@ -236,11 +239,11 @@ def _on_mistakes(facts: Facts, recommended: str | None) -> Iterator[Sentence]:
 
 
 def _on_samples(facts: Facts, missed: Mapping[str, Interval]) -> Iterator[Sentence]:
-    for name, found in missed.items():
-        best, worst = _levels(found)
+    for name, share in missed.items():
+        best, worst = _levels(share)
         if best == worst:
             continue
-        rows = rows_to_settle(found, min(facts.test.rows, facts.ood[name].rows))
+        rows = rows_to_settle(share, min(facts.test.rows, facts.ood[name].rows))
         border = (
             "at the border" if rows is None else f"about {rows:,} test inputs and as many of {name} would settle it"
         )
@@ -251,20 +254,13 @@ def _on_samples(facts: Facts, missed: Mapping[str, Interval]) -> Iterator[Senten
         )
 
 
-def _compared(facts: Facts) -> int:
-    return len(facts.mean_scores) - 1
+def _percent(share: Interval) -> str:
+    """83.5 % [79.2, 86.5]."""
+    return f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
 
 
-def _negative(found: Interval) -> Interval:
-    return Interval(-found.value, -found.high, -found.low)
-
-
-def _percent(found: Interval) -> str:
-    return f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}]"
-
-
-def _points(found: Interval) -> str:
-    return f"{100 * found.value:.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}] points"
+def _points(share: Interval) -> str:
+    return f"{100 * share.value:.1f} [{100 * share.low:.1f}, {100 * share.high:.1f}] points"
 
 
 def _round_up(rows: float) -> int:

@@ -1,33 +1,124 @@
-"""Why softmax entropy misses OOD inputs: the paper's three causes, split further, each with an interval.
+"""Scores, ceilings, resamples and causes of all OOD sets against one test set.
 
-With B the AUROC of U_entropy in plain float32, E of its exact rank form, C of U_cool, D of U_density and M the ceiling:
+Why softmax entropy misses OOD inputs: the paper's three causes, split further, each with an interval. With B the AUROC
+of U_entropy in plain float32, E of its exact rank form, C of U_cool, D of U_density and M the ceiling, a lower bound:
 cause 1 = C - B = (E - B) rounding + (C - E) temperature; cause 2 = D - C; cause 3 = 1 - D = (M - D) misfit of the
-density + (1 - M) overlap proper.
+density, at least, + (1 - M) overlap proper, at most.
 
 Cause 2b, ambiguity, is what is left of cause 2 when the ambiguous test inputs (predicted wrongly, or the true class
 given less than half) are left out, taken from what is left when as many are left out at random. An AUROC is a mean over
 test inputs, so the latter is D - C itself on average over all such choices: nothing needs to be drawn.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..metrics import Interval
-from .model import Causes, Score
-from .resampling import Contest, Contests, Rows, bootstrap_interval, complement, widened
-from .scores import Scored
+from ..metrics import Interval, auroc, auroc_difference, balanced
+from .ceiling import CeilingScores, find_ceiling
+from .model import Causes, Ceiling, Score
+from .resampling import (
+    Contest,
+    Contests,
+    Rows,
+    bootstrap_interval,
+    complement,
+    independent_mean,
+    resampled,
+    value_of,
+    widened,
+)
+from .scores import Scored, mean_scores, set_scores
 
 #: AUROCs that the causes need beyond those of the estimators.
 CLEAR = {"cool": "cool on clear inputs", "density": "density on clear inputs"}
 CEILING = "ceiling"
+#: Cause or part of one -> the AUROCs it is the difference of.
+DIFFERENCES = {
+    "saturation": ("cool", "plain-entropy"),
+    "rounding": ("entropy", "plain-entropy"),
+    "temperature": ("cool", "entropy"),
+    "extrapolation": ("density", "cool"),
+}
 
 
 def cause_sizes(entropy: float, cool: float, density: float, whole: float = 1.0) -> dict[str, float]:
     """The paper's three causes from B, C and D: C - B, D - C and `whole` - D; a perfect score has `whole`."""
     return {"saturation": cool - entropy, "extrapolation": density - cool, "overlap": whole - density}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured, and the rows it was measured on: for each OOD set those of test and its own, balanced."""
+
+    test: Scored
+    ood: dict[str, Scored]
+    rows: dict[str, tuple[Rows, Rows]]
+    ceiling_scores: dict[str, CeilingScores]
+    scores: dict[str, dict[str, Score]]
+    mean_scores: dict[str, Score]
+    causes: dict[str, Causes]
+    mean_causes: Causes
+    ambiguity_missing: str
+
+    @property
+    def ceilings(self) -> dict[str, Ceiling]:
+        """By OOD set; where a classifier came out below the best estimator it is raised to it."""
+        return {
+            name: replace(own.ceiling, auroc=self.causes[name].ceiling, raised=self.best_beats_ceiling(name))
+            for name, own in self.ceiling_scores.items()
+        }
+
+    def best_beats_ceiling(self, name: str) -> bool:
+        """Whether an estimator does better on this OOD set than the classifier that learned from it."""
+        best = max(score.auroc.value for score in self.scores[name].values())
+        return best > self.ceiling_scores[name].ceiling.auroc.value
+
+    @property
+    def mistakes(self) -> dict[str, Interval]:
+        """AUROC of each estimator at finding wrong test predictions; {} without labels, or where all are right."""
+        correct = self.test.seen.correct
+        if correct is None or correct.all() or not correct.any():
+            return {}
+        return {name: auroc(values[correct], values[~correct]) for name, values in self.test.values.items()}
+
+
+def measure(test: Scored, ood: dict[str, Scored], seed: int, bootstraps: int, step: Callable[[str], None]) -> Measured:
+    """Everything on the same balanced rows and the same resamples; `step` is told what comes next."""
+    rows = {name: balanced(len(test), len(scored), seed) for name, scored in ood.items()}
+    ceilings = {}
+    for name, scored in ood.items():
+        step(f"ceiling of {name}")
+        ceilings[name] = find_ceiling(test, scored, *rows[name], seed)
+    step("resampling")
+    missing = why_no_ambiguity(test, {name: low for name, (low, _) in rows.items()})
+    contests: dict[tuple[str, str], Contests] = {}
+    for name, scored in ood.items():
+        own = contests_of(test, scored, *rows[name], split=not missing)
+        contests |= {(name, key): contest for key, contest in own.items()}
+        contests[name, CEILING] = ceilings[name].contests
+    draws = resampled(contests, len(test), {name: len(scored) for name, scored in ood.items()}, bootstraps, seed)
+    scores = {name: set_scores(test, scored, *rows[name]) for name, scored in ood.items()}
+    means = mean_scores(scores, draws)
+    causes = {}
+    for name, scored in ood.items():
+        values = {key: value_of(contest) for (of, key), contest in contests.items() if of == name}
+        own_draws = {key: drawn for (of, key), drawn in draws.items() if of == name}
+        causes[name] = causes_of(test, scored, *rows[name], scores[name], ceilings[name], values, own_draws)
+    return Measured(
+        test=test,
+        ood=ood,
+        rows=rows,
+        ceiling_scores=ceilings,
+        scores=scores,
+        mean_scores=means,
+        causes=causes,
+        mean_causes=mean_causes(causes, means, draws),
+        ambiguity_missing=missing,
+    )
 
 
 def ambiguous(test: Scored) -> NDArray[np.bool_] | None:
@@ -58,54 +149,116 @@ def contests_of(test: Scored, ood: Scored, low: Rows, high: Rows, *, split: bool
     return out
 
 
-def raise_ceilings(values: dict[tuple[str, str], float], draws: dict[tuple[str, str], Floats]) -> None:
-    """Where the ceiling of an OOD set comes out below D, which any score may equal, D takes its place."""
-    for name, key in values:
-        if key == CEILING:
-            values[name, CEILING] = max(values[name, CEILING], values[name, "density"])
-            draws[name, CEILING] = np.maximum(draws[name, CEILING], draws[name, "density"])
-
-
 def causes_of(
-    values: Mapping[str, float], draws: Mapping[str, Floats], scores: Mapping[str, Score], ceiling: Interval
+    test: Scored,
+    ood: Scored,
+    low: Rows,
+    high: Rows,
+    scores: Mapping[str, Score],
+    ceiling: CeilingScores,
+    values: Mapping[str, float],
+    draws: Mapping[str, Floats],
 ) -> Causes:
-    """The causes of one OOD set, or of their mean, from AUROCs and their resamples with ceilings raised.
+    """The causes of one OOD set on its balanced rows; `values` and `draws` are its AUROCs and their resamples."""
 
-    `ceiling` is the ceiling's own interval, for where no resample differs.
-    """
+    def sides(name: str) -> tuple[Floats, Floats]:
+        return test.values[name][low], ood.values[name][high]
 
-    def difference(plus: str, minus: str) -> Interval:
-        return bootstrap_interval(values[plus] - values[minus], draws[plus] - draws[minus])
-
-    cause2 = difference("density", "cool")
-    proper, ambiguity = _split_extrapolation(values, draws)
-    highest = widened(bootstrap_interval(values[CEILING], draws[CEILING]), ceiling)
-    density = widened(bootstrap_interval(values["density"], draws["density"]), scores["density"].auroc)
+    found = {
+        cause: auroc_difference(*sides(plus), *sides(minus)).difference for cause, (plus, minus) in DIFFERENCES.items()
+    }
+    reached, misfit = _reached(sides, scores, ceiling, low, high)
+    density = scores["density"].auroc
+    proper, ambiguity = _split_extrapolation(test, ood, low, high, values, draws)
     return Causes(
         entropy=scores["plain-entropy"].auroc,
         cool=scores["cool"].auroc,
-        density=scores["density"].auroc,
-        saturation=difference("cool", "plain-entropy"),
-        rounding=difference("entropy", "plain-entropy"),
-        temperature=difference("cool", "entropy"),
-        extrapolation=cause2,
+        density=density,
+        **found,
         extrapolation_proper=proper,
         ambiguity=ambiguity,
         overlap=complement(density),
-        misfit=difference(CEILING, "density"),
-        overlap_proper=complement(highest),
-        ceiling=highest,
+        misfit=Interval(misfit.value, max(0.0, min(misfit.value, misfit.low)), max(misfit.value, 1.0 - density.low)),
+        overlap_proper=complement(reached),
+        ceiling=reached,
     )
 
 
+def _reached(
+    sides: Callable[[str], tuple[Floats, Floats]],
+    scores: Mapping[str, Score],
+    ceiling: CeilingScores,
+    low: Rows,
+    high: Rows,
+) -> tuple[Interval, Interval]:
+    """The ceiling, never below the best estimator, and by how much it exceeds U_density."""
+    best = max(scores, key=lambda name: scores[name].auroc.value)
+    own = ceiling.ceiling.auroc
+    value = max(own.value, scores[best].auroc.value)
+    # The best of many is lucky: its lower end is the one that holds for all of them at once.
+    of_all = auroc(*sides(best), comparisons=len(scores))
+    reached = Interval(value, min(value, max(own.low, of_all.low)), 1.0)
+    raised = scores[best].auroc.value > own.value
+    top = sides(best) if raised else (ceiling.test[low], ceiling.ood[high])
+    difference = auroc_difference(*top, *sides("density"), comparisons=len(scores) if raised else 2).difference
+    misfit = max(0.0, value - scores["density"].auroc.value)
+    return reached, Interval(misfit, max(0.0, min(misfit, difference.low)), 1.0)
+
+
 def _split_extrapolation(
-    values: Mapping[str, float], draws: Mapping[str, Floats]
+    test: Scored, ood: Scored, low: Rows, high: Rows, values: Mapping[str, float], draws: Mapping[str, Floats]
 ) -> tuple[Interval, Interval] | tuple[None, None]:
-    if CLEAR["cool"] not in values:
+    unclear = ambiguous(test)
+    if CLEAR["cool"] not in values or unclear is None:
         return None, None
-    # 2a is D - C on clear inputs, 2b the rest of it.
-    proper = values[CLEAR["density"]] - values[CLEAR["cool"]]
-    proper_draws = draws[CLEAR["density"]] - draws[CLEAR["cool"]]
-    rest = values["density"] - values["cool"] - proper
-    rest_draws = draws["density"] - draws["cool"] - proper_draws
-    return bootstrap_interval(proper, proper_draws), bootstrap_interval(rest, rest_draws)
+    clear = low[~unclear[low]]
+    # 2a is D - C on clear inputs, 2b the rest of it: a share of test inputs times how these inputs differ.
+    density, cool = ((test.values[name][clear], ood.values[name][high]) for name in ("density", "cool"))
+    proper = auroc_difference(*density, *cool).difference
+    rest = values["density"] - values["cool"] - proper.value
+    rest_draws = (draws["density"] - draws["cool"]) - (draws[CLEAR["density"]] - draws[CLEAR["cool"]])
+    return proper, bootstrap_interval(rest, rest_draws)
+
+
+def mean_causes(
+    by_set: Mapping[str, Causes], scores: Mapping[str, Score], draws: Mapping[tuple[str, str], Floats]
+) -> Causes:
+    """The mean over the OOD sets, which share the test inputs: intervals of the bootstrap, and never narrower than
+    independent sets would have."""
+    each = list(by_set.values())
+    if len(each) == 1:
+        return each[0]
+
+    def mean(part: str, drawn: Floats | None = None) -> Interval | None:
+        own = [getattr(causes, part) for causes in each]
+        if any(interval is None for interval in own):
+            return None
+        apart = independent_mean(own)
+        together = apart if drawn is None else bootstrap_interval(apart.value, drawn)
+        return widened(together, apart, least=-1.0)
+
+    def drawn(key: str) -> Floats:
+        whole: Floats = np.mean([draws[name, key] for name in by_set], axis=0)
+        return whole
+
+    found = {cause: mean(cause, drawn(plus) - drawn(minus)) for cause, (plus, minus) in DIFFERENCES.items()}
+    split = (next(iter(by_set)), CLEAR["cool"]) in draws
+    proper = drawn(CLEAR["density"]) - drawn(CLEAR["cool"]) if split else None
+    rest = drawn("density") - drawn("cool") - proper if proper is not None else None
+    reached, misfit = mean("ceiling"), mean("misfit")
+    assert reached is not None
+    assert misfit is not None
+    reached = Interval(reached.value, reached.low, 1.0)
+    density = scores["density"].auroc
+    return Causes(
+        entropy=scores["plain-entropy"].auroc,
+        cool=scores["cool"].auroc,
+        density=density,
+        **found,  # type: ignore[arg-type]
+        extrapolation_proper=mean("extrapolation_proper", proper),
+        ambiguity=mean("ambiguity", rest),
+        overlap=complement(density),
+        misfit=Interval(misfit.value, max(0.0, misfit.low), max(misfit.value, 1.0 - density.low)),
+        overlap_proper=complement(reached),
+        ceiling=reached,
+    )

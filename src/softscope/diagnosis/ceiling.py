@@ -1,14 +1,16 @@
-"""The ceiling: about how well any score of this layer could tell test from OOD inputs.
+"""What is reachable: how well some score of this layer is known to tell test from OOD inputs, at least.
 
 Several classifiers learn to tell them apart from the features and from the scores of all estimators. In each outer fold
 the best on an inner split is fitted anew on the fold's complement and scores the fold, so that no row is judged by a
 classifier, or by a choice of one, that has seen it. Rows compete within their fold only, because scores of two
-classifiers do not compare. It is an estimate from a limited number of rows and classifiers: it can be too low. Its
-interval is that of judging: what other rows to learn from would change is not in it.
+classifiers do not compare. A trained classifier shows what is possible and never what is not: the result is a lower
+bound, which grows with the number of rows to learn from; `Ceiling` keeps two points of that curve.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +18,22 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..estimators.base import each_chunk
 from ..metrics import Interval, auroc
-from .learners import LEARNERS, Reduction, Scorer, best_learners
 from .model import Ceiling
 from .resampling import Contest, Contests, Rows, value_of
 from .scores import Scored
 
 FOLDS = 5
-LEARN_ROWS = 5_000  # of each side, over all folds
+INNER_SHARE = 0.7
+#: Rows of each side to learn from, over all folds, and to choose a learner by; fewer where rows are wide.
+LEARN_ROWS, CHOICE_ROWS, LEARN_CELLS = 5_000, 2_000, 1 << 24
+#: Columns up to which a linear learner sees all features; beyond it sees this many principal components.
+ALL_COLUMNS, COMPONENTS = 1_024, 256
+QUADRATIC_COLUMNS, BOOSTING_COLUMNS = 48, 24
+#: A cross-fitted AUROC varies about half as much again as that of a fixed score, whose interval it is given.
+_CROSS_FITTED = 1.5
+
+Mask = NDArray[np.bool_]
+Choice = tuple["Seeing", str, dict[str, float]]  # the fitted classifier, its name, each one's AUROC on the inner split
 
 
 @dataclass(frozen=True)
@@ -43,33 +54,179 @@ def find_ceiling(test: Scored, ood: Scored, low: Rows, high: Rows, seed: int) ->
     z, raw = (np.concatenate(parts) for parts in zip(*(side.columns(side.learn) for side in sides)))
     is_ood = np.repeat([False, True], [len(side.learn) for side in sides])
     fold = np.concatenate([side.fold[side.learn] for side in sides])
-    reduction = Reduction.of(z, raw)
-    table = reduction(z, raw)
-    fitted = best_learners(table, is_ood, fold, seed)
-    models = [model for model, _, _ in fitted]
-    scores = sides[0].scores(reduction, models), sides[1].scores(reduction, models)
+    columns = Columns(z, raw, seed)
+    table = columns(z, raw)
+    del z
+    choices = best_learners(columns, table, is_ood, fold, seed)
+    models = [model for model, _, _ in choices]
+    scores = sides[0].scores(columns, models), sides[1].scores(columns, models)
     contests = tuple(
         Contest.of(*scores, low[sides[0].fold[low] == one], high[sides[1].fold[high] == one]) for one in range(folds)
     )
-    placed = (
-        _placements(sides[0], scores[0], sides[0], scores[0]),
-        _placements(sides[1], scores[1], sides[0], scores[0]),
-    )
-    names = [name for _, name, _ in fitted]
+    placed = [_placements(side, own, sides[0], scores[0]) for side, own in zip(sides, scores)]
+    names = [name for _, name, _ in choices]
+    learned = int((fold != 0).sum()) // 2
     ceiling = Ceiling(
-        auroc=_around(value_of(contests), auroc(placed[0][low], placed[1][high])),
-        classifier=max(LEARNERS, key=names.count),
-        candidates={name: float(np.mean([found[name] for _, _, found in fitted])) for name in LEARNERS},
-        rows=int((fold != 0).sum()) // 2,
-        columns=table.white.shape[1],
+        auroc=_at_least(value_of(contests), auroc(placed[0][low], placed[1][high])),
+        classifier=max(names, key=names.count),
+        candidates={name: float(np.mean([found[name] for _, _, found in choices])) for name in columns.learners()},
+        rows=learned,
+        columns=columns.width,
         raised=False,
+        fewer_rows=min(CHOICE_ROWS, round(INNER_SHARE * learned)),
+        fewer_auroc=float(np.mean([found[name] for _, name, found in choices])),
     )
     return CeilingScores(ceiling, contests, *placed)
 
 
-def _around(value: float, other: Interval) -> Interval:
-    """`value` with the interval of `other`, whose value differs a little because folds differ in size."""
-    return Interval(value, min(value, other.low), max(value, other.high))
+def _at_least(value: float, other: Interval) -> Interval:
+    """`value` with a lower end as far below as that of `other`, times _CROSS_FITTED; nothing is known of the upper."""
+    return Interval(value, max(0.0, value - _CROSS_FITTED * (other.value - other.low)), 1.0)
+
+
+class Seeing:
+    """A classifier that sees some of the columns."""
+
+    def __init__(self, columns: NDArray[np.int64], classifier: Any) -> None:
+        self._columns, self._classifier = columns, classifier
+
+    def fit(self, table: NDArray, is_ood: Mask) -> "Seeing":
+        """Learn to tell rows that are OOD from the others."""
+        self._classifier.fit(table[:, self._columns], is_ood)
+        return self
+
+    def decision_function(self, table: NDArray) -> Floats:
+        """Larger = more like the OOD side."""
+        return np.asarray(self._classifier.decision_function(table[:, self._columns]), np.float64)
+
+
+class MeanDifference:
+    """Score by the direction from the mean of one side to that of the other: the best with very few rows."""
+
+    def fit(self, x: NDArray, is_ood: Mask) -> "MeanDifference":
+        """Take the direction."""
+        self.direction_ = x[is_ood].mean(axis=0) - x[~is_ood].mean(axis=0)
+        return self
+
+    def decision_function(self, x: NDArray) -> Floats:
+        """Larger = more like the OOD side."""
+        return np.asarray(x @ self.direction_, np.float64)
+
+
+class BestScore:
+    """The column with the largest AUROC, as it is."""
+
+    def fit(self, x: NDArray, is_ood: Mask) -> "BestScore":
+        """Take the column."""
+        self.best_ = int(np.argmax([auroc(column[~is_ood], column[is_ood]).value for column in x.T]))
+        return self
+
+    def decision_function(self, x: NDArray) -> Floats:
+        """Larger = more like the OOD side."""
+        return np.asarray(x[:, self.best_], np.float64)
+
+
+class Columns:
+    """From features and scores to the columns that learners see, fitted without knowing which rows are OOD.
+
+    They are, side by side: standardised features (of wide layers principal components of them), the first principal
+    components whitened, the scores as normal ranks, and the scores as they are.
+    """
+
+    def __init__(self, z: NDArray, raw: Floats, seed: int) -> None:
+        from sklearn.decomposition import PCA
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import QuantileTransformer, StandardScaler
+
+        rows, features = z.shape
+        wide = features > ALL_COLUMNS
+        kept = min(COMPONENTS if wide else QUADRATIC_COLUMNS, rows - 1, features)
+        self._scaler = StandardScaler().fit(z)
+        how = {"svd_solver": "randomized", "iterated_power": 1} if wide else {"svd_solver": "covariance_eigh"}
+        self._turned = make_pipeline(self._scaler, PCA(max(1, kept), whiten=False, random_state=seed, **how)).fit(z)
+        variances = self._turned[-1].explained_variance_
+        self._spread = np.sqrt(np.where(variances > 1e-10 * max(variances[0], 1e-300), variances, np.inf))
+        self._ranks = QuantileTransformer(
+            n_quantiles=min(1000, rows), output_distribution="normal", subsample=None
+        ).fit(raw)
+        self._wide = wide
+        self.width = int(np.isfinite(self._spread).sum()) if wide else int((self._scaler.var_ > 0).sum())
+        first = len(variances) if wide else features
+        white = min(QUADRATIC_COLUMNS, len(variances))
+        ends = np.cumsum([first, white, raw.shape[1], raw.shape[1]])
+        self._linear, self._white, self._ranked, self._raw = (
+            np.arange(end - size, end) for end, size in zip(ends, [first, white, raw.shape[1], raw.shape[1]])
+        )
+
+    def __call__(self, z: NDArray, raw: Floats) -> NDArray:
+        """The columns of some rows, seen or not."""
+        turned = self._turned.transform(z)
+        first = turned if self._wide else self._scaler.transform(z)
+        white = (turned / self._spread)[:, : len(self._white)]
+        return np.hstack([first, white, self._ranks.transform(raw), raw])
+
+    def learners(self) -> dict[str, Callable[[int, int], Seeing]]:
+        """Name -> (rows of each side, seed) -> an unfitted classifier with `decision_function`."""
+        from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from sklearn.linear_model import RidgeClassifier
+
+        linear = np.concatenate([self._linear, self._ranked])
+        quadratic = np.concatenate([self._white, self._ranked])
+        trees = np.concatenate([self._white[:BOOSTING_COLUMNS], self._ranked])
+        return {
+            "mean difference": lambda rows, seed: Seeing(self._linear, MeanDifference()),
+            # Penalties in units of a column's sum of squares, 2 x rows: a light one and a strong one.
+            "light ridge": lambda rows, seed: Seeing(linear, RidgeClassifier(alpha=0.02 * rows)),
+            "strong ridge": lambda rows, seed: Seeing(linear, RidgeClassifier(alpha=2.0 * rows)),
+            # Each side's covariance is drawn towards the identity, the more so the fewer rows it has.
+            "quadratic": lambda rows, seed: Seeing(
+                quadratic,
+                QuadraticDiscriminantAnalysis(solver="eigen", shrinkage=len(quadratic) / (len(quadratic) + rows)),
+            ),
+            "boosting": lambda rows, seed: Seeing(
+                trees,
+                HistGradientBoostingClassifier(
+                    max_iter=60, max_leaf_nodes=15, l2_regularization=1.0, early_stopping=False, random_state=seed
+                ),
+            ),
+            "best estimator": lambda rows, seed: Seeing(self._raw, BestScore()),
+        }
+
+
+def best_learners(columns: Columns, table: NDArray, is_ood: Mask, fold: NDArray[np.int64], seed: int) -> list[Choice]:
+    """For each fold what `best_learner` finds on the rows of all others."""
+    choices = []
+    with warnings.catch_warnings():
+        # Columns that hardly vary, and fits that stop early, are good enough for a candidate judged on other rows.
+        warnings.simplefilter("ignore")
+        for number in range(int(fold.max()) + 1):
+            seen, rng = np.flatnonzero(fold != number), np.random.default_rng([seed, 2, number])
+            choices.append(best_learner(columns.learners(), table[seen], is_ood[seen], rng, seed))
+    return choices
+
+
+def best_learner(
+    learners: dict[str, Callable[[int, int], Seeing]], table: NDArray, is_ood: Mask, rng: np.random.Generator, seed: int
+) -> Choice:
+    """The learner that does best on an inner split, fitted to all rows, its name, and each one's AUROC there."""
+    fitting, judging = [], []
+    for side in (np.flatnonzero(~is_ood), np.flatnonzero(is_ood)):
+        size = max(1, round(INNER_SHARE * len(side)))
+        order = rng.permutation(side)
+        fitting.append(order[: min(size, CHOICE_ROWS)])
+        judging.append(order[size:])
+    if min(map(len, judging)) == 0 or min(map(len, fitting)) < 3:  # nothing to judge a choice by
+        model = learners["best estimator"](1, seed).fit(table, is_ood)
+        return model, "best estimator", dict.fromkeys(learners, 0.5)
+    inner = np.concatenate(fitting)
+    reached = {}
+    for name, learner in learners.items():
+        model = learner(len(fitting[0]), seed).fit(table[inner], is_ood[inner])
+        of_test, of_ood = (model.decision_function(table[rows]) for rows in judging)
+        reached[name] = auroc(of_test, of_ood).value
+    best = max(reached, key=lambda name: reached[name])
+    return learners[best](int(is_ood.sum()), seed).fit(table, is_ood), best, reached
 
 
 @dataclass(frozen=True)
@@ -88,19 +245,20 @@ class _Side:
         order = np.concatenate([first, rng.permutation(others)])
         fold = np.empty(len(scored), np.int64)
         fold[order] = np.arange(len(scored)) % folds
-        return cls(scored, fold, np.sort(first[:LEARN_ROWS]))
+        most = min(LEARN_ROWS, max(10 * folds, LEARN_CELLS // scored.seen.features.n_features))
+        return cls(scored, fold, np.sort(first[:most]))
 
     def columns(self, rows: Rows) -> tuple[NDArray, Floats]:
         return self.scored.seen.features.rows(rows), self._raw(rows)
 
-    def scores(self, reduction: Reduction, models: Sequence[Scorer]) -> Floats:
+    def scores(self, columns: Columns, models: Sequence[Seeing]) -> Floats:
         """Of every row, by the classifier that has not seen its fold."""
         out = np.empty(len(self.scored))
-        for span, z in each_chunk(self.scored.seen.features):
-            table, fold, here = reduction(z, self._raw(span)), self.fold[span], np.empty(len(z))
+        for span, z in each_chunk(self.scored.seen.features, 4096):
+            table, fold, here = columns(z, self._raw(span)), self.fold[span], np.empty(len(z))
             for number, model in enumerate(models):
                 if (fold == number).any():
-                    here[fold == number] = model(table.rows(fold == number))
+                    here[fold == number] = model.decision_function(table[fold == number])
             out[span] = here
         return out
 

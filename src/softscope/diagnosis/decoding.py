@@ -1,8 +1,11 @@
-"""From plain JSON back to a tree of dataclasses, by their type hints; what doesn't fit is named, not guessed."""
+"""From plain JSON back to a tree of dataclasses, by their type hints; what doesn't fit is named, not guessed.
+
+Fields that came later have a default, so that older files can still be read.
+"""
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -57,11 +60,14 @@ def _decode_dict(kind: Any, value: Any, where: str) -> Any:
 
 def _decode_dataclass(kind: Any, value: Any, where: str) -> Any:
     names = {field.name for field in fields(kind)}
-    if not isinstance(value, Mapping) or set(value) != names:
-        keys = sorted(names ^ set(value)) if isinstance(value, Mapping) else [type(value).__name__]
-        raise SoftscopeError(f"{where}: is no {kind.__name__} ({', '.join(map(str, keys))})", "Write the file again")
+    later = {
+        field.name for field in fields(kind) if field.default is not MISSING or field.default_factory is not MISSING
+    }
+    if not isinstance(value, Mapping) or not names - later <= set(value) <= names:
+        keys = sorted((names ^ set(value)) - later) if isinstance(value, Mapping) else [type(value).__name__]
+        raise SoftscopeError(f"{where}: is not a {kind.__name__} ({', '.join(map(str, keys))})", "Write the file again")
     hints = get_type_hints(kind)
-    return kind(**{name: _decode(hints[name], value[name], f"{where}.{name}") for name in names})
+    return kind(**{name: _decode(hints[name], value[name], f"{where}.{name}") for name in names & set(value)})
 
 
 def _refuse(kind: Any, value: Any, where: str) -> Any:

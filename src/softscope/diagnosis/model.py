@@ -6,7 +6,7 @@ inputs are positive. `mean_scores` and `mean_causes` are averages over the OOD s
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,7 +65,7 @@ class Score:
     """How well one estimator tells one OOD set (or, averaged, all of them) from the test inputs; rank form, balanced.
 
     `gain` is its AUROC minus that of "plain-max", the confidence as networks print it, on the same inputs, and
-    `p_value` that of "there is no gain".
+    `p_value` that of "there is no gain"; `gain_of_all` has the interval that holds for all estimators at once.
     """
 
     auroc: Interval
@@ -74,15 +74,18 @@ class Score:
     missed_at_95_accepted: Interval  # share of OOD accepted where 95 % of test is: FPR at 95 % recall of test
     gain: Interval
     p_value: float
+    gain_of_all: Interval = field(default_factory=lambda: Interval(0.0, -1.0, 1.0))
 
 
 @dataclass(frozen=True)
 class Causes:
     """Why plain entropy misses OOD inputs, in AUROC: B + saturation + extrapolation + overlap = 1.
 
-    B = `entropy` (E2 in plain float32), C = `cool` (E3), D = `density` (E4). Cause 1, saturation = C - B, is rounding
-    + temperature. Cause 2, extrapolation = D - C, is extrapolation_proper (2a) + ambiguity (2b); both are None where
-    the test set has no labels. Cause 3, overlap = 1 - D, is misfit (ceiling - D) + overlap_proper (1 - ceiling).
+    B = `entropy` (E2 in plain float32), C = `cool` (E3), D = `density` (E4). The paper's cause 1, `saturation` = C - B,
+    is `rounding`, which is what saturation costs, + `temperature`, what another temperature gains where nothing rounds.
+    Cause 2, extrapolation = D - C, is extrapolation_proper (2a) + ambiguity (2b); both are None where the test set has
+    no labels. Cause 3, overlap = 1 - D, is misfit (ceiling - D) + overlap_proper (1 - ceiling). The ceiling is a lower
+    bound, so that misfit is so large at least, overlap_proper at most: their intervals are one-sided.
     """
 
     entropy: Interval
@@ -102,10 +105,12 @@ class Causes:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """An estimate of the best AUROC any score of this layer could reach: a classifier trained to tell test from OOD.
+    """An AUROC that some score of this layer reaches, at least: that of a classifier trained to tell test from OOD.
 
-    `auroc` is of scores of rows the classifier had not seen, `classifier` the one chosen (in most folds) in an inner
-    fold, `candidates` each one's mean AUROC there. `raised`: it came out below D, and D took its place.
+    `auroc` is of scores of rows the classifier had not seen; its lower end holds one-sidedly, its upper end is 1.
+    `classifier` is the one chosen (in most folds) on an inner split, `candidates` each one's mean AUROC there.
+    `raised`: the best estimator does better, and its AUROC stands here. With `fewer_rows` of each side to learn from
+    instead of `rows` the chosen classifiers reached `fewer_auroc`: where the two differ, more rows would reach more.
     """
 
     auroc: Interval
@@ -114,6 +119,8 @@ class Ceiling:
     rows: int  # of each side that it learned from
     columns: int
     raised: bool
+    fewer_rows: int = 0
+    fewer_auroc: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -220,14 +227,33 @@ class Sentence:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """The estimator that the OOD sets `chosen_on` would have one choose, and what it does to another set."""
+
+    judged_on: str
+    chosen_on: tuple[str, ...]
+    estimator: str
+    auroc: Interval
+    missed: Interval  # share of `judged_on` accepted where 95 % of test is
+    missed_by_confidence: Interval
+    gain: float  # AUROC over that of confidence
+
+
+@dataclass(frozen=True)
 class Advice:
-    """The verdict on softmax confidence, over all and by OOD set, and what to do, in plain words with figures."""
+    """The verdict on softmax confidence, over all and by OOD set, and what to do, in plain words with figures.
+
+    `basis` of the recommendation: "chosen" on the OOD sets given, each time judged on one left out; "robust", the named
+    default where these say too little; "keep" where nothing is better.
+    """
 
     verdict: Verdict
     headline: str
     verdicts: dict[str, Verdict]
     recommended: str | None  # the estimator to use instead, where one is better beyond chance
     sentences: tuple[Sentence, ...]
+    basis: str = ""
+    choices: tuple[Choice, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from ..head import Head
 from ..mixture import ClassMoments
 from ..provenance import Stopwatch, cores
 from .advice import Facts, advise
+from .causes import Measured, measure
 from .distributions import curves, histogram, other_cosines, threshold_table, uncertainties
 from .inputs import FALSE_ALARMS, inputs_of, mistakes_of
 from .layer_map import map_layer
-from .measuring import Measured, measure
 from .model import Diagnosis, Finding
 from .scores import DEFAULT, REQUIRED, Scored, chosen_estimators, labels_of, score_set
 from .selfcheck import check_inputs, self_check
@@ -101,6 +101,7 @@ def _diagnose(
     others_scored = {name: scored[name] for name in others}
     measured = measure(scored["test"], others_scored, seed, bootstraps, steps)
     settings = {
+        "head": head.name,
         "seed": seed,
         "bootstraps": bootstraps,
         "false_alarms": FALSE_ALARMS,
@@ -187,7 +188,7 @@ def _assemble(
     summaries = {name: found.summary(name, "ood") for name, found in checked.ood.items()}
     facts = Facts(
         labels, test_summary, summaries, measured.scores, measured.mean_scores, measured.causes, measured.mean_causes,
-        measured.mistakes,
+        measured.mistakes, checked.findings,
     )  # fmt: skip
     advice = advise(facts)
     shown = list(dict.fromkeys([*REQUIRED, advice.recommended or "max"]))

@@ -84,14 +84,20 @@ def bootstrap_interval(value: float, draws: Floats) -> Interval:
     return Interval(value, min(value, float(low)), max(value, float(high)))
 
 
-def widened(interval: Interval, other: Interval) -> Interval:
-    """`interval` stretched to reach at least as far below and above its value as `other` does.
+def widened(interval: Interval, other: Interval, least: float = 0.0) -> Interval:
+    """`interval` made to reach at least as far below and above its value as `other` does, within [`least`, 1].
 
     For AUROCs near 1, where hardly a resample differs and the bootstrap alone would claim to know too much.
     """
     low = min(interval.low, interval.value - (other.value - other.low))
     high = max(interval.high, interval.value + (other.high - other.value))
-    return Interval(interval.value, max(0.0, low), min(1.0, high))
+    return Interval(interval.value, max(least, low), min(1.0, high))
+
+
+def stretch(interval: Interval, factor: float) -> Interval:
+    """`interval` with both arms `factor` times as long."""
+    below, above = factor * (interval.value - interval.low), factor * (interval.high - interval.value)
+    return Interval(interval.value, interval.value - below, interval.value + above)
 
 
 def complement(interval: Interval) -> Interval:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from ..arrays import Floats
 from ..estimators import Estimator, estimator
 from ..metrics import auroc, auroc_difference, average_precision, fpr_at_recall
 from .model import EstimatorLabel, Score
-from .resampling import Rows, bootstrap_interval, independent_mean, mean_of, widened
+from .resampling import Rows, bootstrap_interval, independent_mean, mean_of, stretch, widened
 from .sets import PRINTED, Observed
 
 #: The four that the causes are defined by, always scored.
@@ -19,8 +20,6 @@ DEFAULT = (
     *REQUIRED, "mental", "norm", "familiarity", "margin", "max-logit", "energy",
     "mahalanobis", "relative-mahalanobis", "knn", "vim", "gen",
 )  # fmt: skip
-#: Training rows for estimators that keep them: all of a large set would gain little and cost minutes.
-KEPT_ROWS = 15_000
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,7 @@ def chosen_estimators(wanted: Sequence[str | Estimator]) -> dict[str, Estimator]
     """Unfitted estimators by name, the required ones first; a copy of an instance in `wanted` replaces the default."""
     given = {item.info.name: item.clone() for item in wanted if not isinstance(item, str)}
     names = dict.fromkeys([*REQUIRED, *(item if isinstance(item, str) else item.info.name for item in wanted)])
-    kept = {name: {"max_rows": KEPT_ROWS} for name in ("knn", "kde")}
-    return {name: given.get(name) or estimator(name, **kept.get(name, {})) for name in names}
+    return {name: given.get(name) or estimator(name) for name in names}
 
 
 def labels_of(estimators: Mapping[str, Estimator]) -> dict[str, EstimatorLabel]:
@@ -67,6 +65,7 @@ def set_scores(test: Scored, ood: Scored, low: Rows, high: Rows) -> dict[str, Sc
     for name, values in test.values.items():
         sides = values[low], ood.values[name][high]
         compared = auroc_difference(*sides, *shown)
+        of_all = auroc_difference(*sides, *shown, comparisons=max(1, len(test.values) - 1))
         out[name] = Score(
             auroc=auroc(*sides),
             average_precision=average_precision(*sides),
@@ -74,6 +73,7 @@ def set_scores(test: Scored, ood: Scored, low: Rows, high: Rows) -> dict[str, Sc
             missed_at_95_accepted=fpr_at_recall(*sides, positive="familiar"),
             gain=compared.difference,
             p_value=compared.p_value,
+            gain_of_all=of_all.difference,
         )
     return out
 
@@ -88,17 +88,20 @@ def mean_scores(by_set: Mapping[str, Mapping[str, Score]], draws: Mapping[tuple[
     return {name: _mean_score([scores[name] for scores in by_set.values()], averaged, name) for name in names}
 
 
-def _mean_score(found: Sequence[Score], draws: Mapping[str, Floats], name: str) -> Score:
-    value, gain = (float(np.mean([getattr(score, what).value for score in found])) for what in ("auroc", "gain"))
+def _mean_score(by_set: Sequence[Score], draws: Mapping[str, Floats], name: str) -> Score:
+    if len(by_set) == 1:
+        return by_set[0]
+    value, gain = (float(np.mean([getattr(score, what).value for score in by_set])) for what in ("auroc", "gain"))
     spread = draws[name] - draws["plain-max"]
     error = float(np.nanstd(spread))
-    if len(found) == 1:
-        return found[0]
+    own = bootstrap_interval(gain, spread)
+    stretched = stretch(own, NormalDist().inv_cdf(1 - 0.025 / max(1, len(draws) - 1)) / NormalDist().inv_cdf(0.975))
     return Score(
-        auroc=widened(bootstrap_interval(value, draws[name]), independent_mean([score.auroc for score in found])),
-        average_precision=mean_of(score.average_precision for score in found),
-        false_alarms_at_95_caught=mean_of(score.false_alarms_at_95_caught for score in found),
-        missed_at_95_accepted=mean_of(score.missed_at_95_accepted for score in found),
-        gain=bootstrap_interval(gain, spread),
+        auroc=widened(bootstrap_interval(value, draws[name]), independent_mean([score.auroc for score in by_set])),
+        average_precision=mean_of(score.average_precision for score in by_set),
+        false_alarms_at_95_caught=mean_of(score.false_alarms_at_95_caught for score in by_set),
+        missed_at_95_accepted=mean_of(score.missed_at_95_accepted for score in by_set),
+        gain=widened(own, independent_mean([score.gain for score in by_set]), least=-1.0),
         p_value=math.erfc(abs(gain) / error / math.sqrt(2)) if error > 0 else float(gain == 0),
+        gain_of_all=widened(stretched, independent_mean([score.gain_of_all for score in by_set]), least=-1.0),
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Floats
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
@@ -23,6 +24,7 @@ SCALE_RATIO = 1.25
 NOTABLE = 0.01
 STATED_TOLERANCE = 0.005
 _SUM_TOLERANCE = 1e-3
+_SAMPLE_ROWS = 5_000
 
 
 def check_inputs(head: Head, train: FeatureSet, test: FeatureSet, ood: Mapping[str, FeatureSet]) -> None:
@@ -63,7 +65,7 @@ def self_check(
 
     `nearest` is the class whose mean is nearest to each training row.
     """
-    found = [
+    findings = [
         *_layer(head, train),
         *_accuracy(head, train, test, moments, nearest),
         *_stated_accuracy(train),
@@ -75,7 +77,7 @@ def self_check(
         *_rank(train, moments),
         *_sizes(test, ood),
     ]
-    return tuple(sorted(found, key=lambda finding: finding.level != "warning"))
+    return tuple(sorted(findings, key=lambda finding: finding.level != "warning"))
 
 
 def _layer(head: Head, train: Observed) -> Iterator[Finding]:
@@ -86,6 +88,8 @@ def _layer(head: Head, train: Observed) -> Iterator[Finding]:
             f"{name}: taken before the last non-linearity, but the head applies to what comes after it",
             "Extract the features after it, as `softscope extract` does unless told otherwise",
         )
+    elif train.lowest < 0:
+        yield from _before_relu(head, train)
     if train.lowest >= -_SUM_TOLERANCE and train.sum_error < _SUM_TOLERANCE:
         yield Finding(
             "warning",
@@ -101,6 +105,32 @@ def _layer(head: Head, train: Observed) -> Iterator[Finding]:
                 f"{name}: as many columns as classes, and for {share:.1%} of rows the largest is the label's: logits",
                 "Give the features that go into the last layer, not the logits",
             )
+
+
+def _before_relu(head: Head, train: Observed) -> Iterator[Finding]:
+    """Where the head's cross-entropy is lower on max(z, 0), it was trained on that: signed features lose by cutting."""
+    assert train.labels is not None
+    rows = np.random.default_rng(0).permutation(len(train))[:_SAMPLE_ROWS]
+    z, labels = train.features.rows(np.sort(rows)), train.labels[np.sort(rows)]
+    after = _losses(head, np.maximum(z, 0), labels)
+    gain = _losses(head, z, labels) - after
+    as_given, cut = (float((head.logits(x).argmax(axis=1) == labels).mean()) for x in (z, np.maximum(z, 0)))
+    # A head that fits neither way has another fault, which is said elsewhere.
+    fits = after.mean() < 0.7 * np.log(head.n_classes) and cut >= as_given
+    if fits and gain.mean() > 4 * gain.std() / np.sqrt(len(gain)):
+        yield Finding(
+            "warning",
+            f"{train.features.name}: has negative values, and the head fits better without them (right for {cut:.1%} "
+            f"of rows after max(z, 0), for {as_given:.1%} as given): taken before the last non-linearity",
+            "Extract the features after the ReLU, as `softscope extract` does unless told otherwise",
+        )
+
+
+def _losses(head: Head, z: NDArray, labels: NDArray[np.int64]) -> Floats:
+    logits = head.logits(z).astype(np.float64)
+    top = logits.max(axis=1)
+    losses: Floats = top + np.log(np.exp(logits - top[:, None]).sum(axis=1)) - logits[np.arange(len(z)), labels]
+    return losses
 
 
 def _accuracy(

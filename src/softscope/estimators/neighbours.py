@@ -21,9 +21,10 @@ SPARE = 8
 class NearestNeighbours(Estimator):
     """Euclidean distance between z / norm(z) and its k-th nearest neighbour among the training rows, so normalised.
 
-    k = 50 is the paper's for CIFAR-10 (200 for CIFAR-100, 1000 for ImageNet); `k_`, the one used, is smaller where
-    there are fewer training rows. The training rows are kept: `max_rows` of them at most, drawn by `seed` where there
-    are more (the paper draws 1 to 100 % of ImageNet's). An all-zero z stays 0, at distance 1 from every direction.
+    k = 50 is the paper's for CIFAR-10 (200 for CIFAR-100, 1000 for ImageNet), among all training rows. At most
+    `max_rows` of them are kept, drawn by `seed` where there are more (the paper draws 1 to 100 % of ImageNet's); k is
+    then scaled by the share that is kept, so that the neighbour asked for is about as far away as the k-th of all.
+    `k_` is the one used. An all-zero z stays 0, at distance 1 from every direction.
     """
 
     info = Info(
@@ -33,7 +34,7 @@ class NearestNeighbours(Estimator):
     k_: int
     rows_: int
 
-    def __init__(self, *, k: int = 50, max_rows: int = 100_000, seed: int = 0) -> None:
+    def __init__(self, *, k: int = 50, max_rows: int = 10_000, seed: int = 0) -> None:
         self.k = k
         self.max_rows = max_rows
         self.seed = seed
@@ -41,7 +42,8 @@ class NearestNeighbours(Estimator):
     def _fit(self, head: Head, train: FeatureSet) -> None:
         if self.k < 1:
             raise SoftscopeError(f"knn: k is {self.k}", "Give at least 1, the paper uses 50")
-        self._take(_unit(kept_rows(train, self.max_rows, self.seed)))
+        kept = kept_rows(train, self.max_rows, self.seed)
+        self._take(_unit(kept), max(1, round(self.k * len(kept) / len(train))))
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
         out = np.empty(len(rows))
@@ -51,15 +53,15 @@ class NearestNeighbours(Estimator):
         return out
 
     def state(self) -> dict[str, NDArray]:
-        return {"train": self._train}
+        return {"train": self._train, "k": np.array([self.k_])}
 
     def _restore(self, state: Mapping[str, NDArray]) -> None:
-        self._take(state["train"])
+        self._take(state["train"], int(state["k"][0]) if "k" in state else self.k)
 
-    def _take(self, unit_rows: NDArray) -> None:
+    def _take(self, unit_rows: NDArray, k: int) -> None:
         self._train = unit_rows
         self.rows_ = len(unit_rows)
-        self.k_ = min(self.k, self.rows_)
+        self.k_ = min(k, self.rows_)
         self._half_norms2 = np.einsum("ij,ij->i", unit_rows, unit_rows).astype(np.float32) / 2
 
     def _candidates(self, queries: NDArray) -> NDArray[np.int64]:

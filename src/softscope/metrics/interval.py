@@ -67,12 +67,12 @@ def proportion(successes: int, rows: int) -> Interval:
     return wilson(successes / rows, rows)
 
 
-def wilson(share: float, rows: float) -> Interval:
+def wilson(share: float, rows: float, z: float = Z95) -> Interval:
     """Wilson's score interval of `share` among `rows` rows, which may be an effective, fractional number.
 
-    All p with (share - p)^2 <= z^2 p (1 - p) / rows.
+    All p with (share - p)^2 <= z^2 p (1 - p) / rows; `z` is the normal quantile, of a 95 % interval unless given.
     """
-    spread = Z95 * Z95 / rows
+    spread = z * z / rows
     centre = (share + spread / 2) / (1 + spread)
     half = math.sqrt(spread * share * (1 - share) + spread * spread / 4) / (1 + spread)
     # At a share of 0 or 1 the bound is exact; rounding must not push it past the value.

@@ -6,6 +6,7 @@ Nothing here bins, squashes or rescales a score, so any increasing function of a
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -36,27 +37,34 @@ class RocCurve:
     recall: Floats
 
 
-def auroc(familiar: Any, unfamiliar: Any) -> Interval:
+def auroc(familiar: Any, unfamiliar: Any, *, comparisons: int = 1) -> Interval:
     """P(U_unfamiliar > U_familiar) + 1/2 P(equal) over all pairs: positive = unfamiliar. Exact, ties count one half.
 
     The interval is Wilson's with DeLong's variance V = S10 / n + S01 / m (S: variance of each side's placements),
     that is with a (1 - a) / V effective rows. Where few rows are misordered V is hardly known, so it is drawn towards
     its upper bound a (1 - a) / min(n, m) by half a pseudo-row beside the min(n, m) min(a, 1 - a) that speak; this
     leaves V as it is on large samples and keeps the interval honest up to a = 1, where DeLong's own has no width.
+    With `comparisons` > 1 it is the interval that covers so many AUROCs at once with 95 % (Bonferroni).
     """
     low, high = sort(as_scores(familiar, "familiar")), sort(as_scores(unfamiliar, "unfamiliar"))
     n, m = low.size, high.size
     twice, squares_low, squares_high = placements(low, high)
     value = twice / (2 * n * m)
     variance = _variance(squares_low / (2 * m) ** 2, n) + _variance(squares_high / (2 * n) ** 2, m)
-    return _wilson(value, variance, min(n, m))
+    return _wilson(value, variance, min(n, m), _quantile(comparisons))
 
 
-def auroc_difference(familiar_a: Any, unfamiliar_a: Any, familiar_b: Any, unfamiliar_b: Any) -> Comparison:
-    """AUROC of score a minus AUROC of score b on the same inputs, row by row, with DeLong's paired interval and test.
+def auroc_difference(
+    familiar_a: Any, unfamiliar_a: Any, familiar_b: Any, unfamiliar_b: Any, *, comparisons: int = 1
+) -> Comparison:
+    """AUROC of score a minus AUROC of score b on the same inputs, row by row, with a paired interval and DeLong's test.
 
-    z = (A - B) / sqrt(S10 / n + S01 / m), S the variances of the difference of placements. Where a difference doesn't
-    vary (perfect scores, a single row) the two unpaired intervals are combined instead, which is wider.
+    The test is z = (A - B) / sqrt(S10 / n + S01 / m), S the variances of the difference of placements. The interval
+    joins those of the two AUROCs (`auroc`), so that it keeps a width up to the ends, where DeLong's has none: with
+    l, u the ends of each and r the correlation of the two by DeLong's variances, the lower end is
+    A - B - sqrt((A - l_A)^2 + (u_B - B)^2 - 2 r (A - l_A)(u_B - B)), the upper one likewise (Zou and Donner's MOVER).
+    Where nothing varies r is 0. Two scores that order all inputs alike don't differ: 0 [0, 0]. With `comparisons` > 1
+    it is the interval that covers so many differences at once with 95 % (Bonferroni).
     """
     a = as_scores(familiar_a, "familiar_a"), as_scores(unfamiliar_a, "unfamiliar_a")
     b = as_scores(familiar_b, "familiar_b"), as_scores(unfamiliar_b, "unfamiliar_b")
@@ -65,19 +73,46 @@ def auroc_difference(familiar_a: Any, unfamiliar_a: Any, familiar_b: Any, unfami
             raise SoftscopeError(
                 f"{side}: {one.size} rows of score a, {other.size} of score b", "Score the same inputs with both"
             )
-    low, high = (one - other for one, other in zip(_placements_by_row(*a), _placements_by_row(*b)))
-    n, m = low.size, high.size
-    value = int(high.sum()) / (2 * n * m)
-    variance = _variance(_squares(low) / (2 * m) ** 2, n) + _variance(_squares(high) / (2 * n) ** 2, m)
-    if min(n, m) > 1 and (variance > 0 or value == 0):
-        below = above = Z95 * math.sqrt(variance)
-    else:
-        first, second = auroc(*a), auroc(*b)
-        below = math.hypot(first.value - first.low, second.high - second.value)
-        above = math.hypot(first.high - first.value, second.value - second.low)
-    error = (below if value > 0 else above) / Z95
-    p_value = math.erfc(abs(value) / error / math.sqrt(2)) if value else 1.0
+    z = _quantile(comparisons)
+    placed_a, placed_b = _placements_by_row(*a), _placements_by_row(*b)
+    value = int((placed_a[1] - placed_b[1]).sum()) / (2 * a[0].size * a[1].size)
+    variance_a, variance_b, variance = (
+        _placed_variance(*sides) for sides in (placed_a, placed_b, [x - y for x, y in zip(placed_a, placed_b)])
+    )
+    first, second = _placed_interval(placed_a, variance_a, z), _placed_interval(placed_b, variance_b, z)
+    scale = math.sqrt(variance_a * variance_b)
+    together = min(1.0, max(-1.0, (variance_a + variance_b - variance) / (2 * scale))) if scale > 0 else 0.0
+    if variance == 0 and _ordered_alike(np.concatenate(a), np.concatenate(b)):
+        return Comparison(Interval(0.0, 0.0, 0.0), 1.0)
+    below = _joined(first.value - first.low, second.high - second.value, together)
+    above = _joined(first.high - first.value, second.value - second.low, together)
+    error = math.sqrt(variance) if variance > 0 else (below if value > 0 else above) / z
+    p_value = math.erfc(abs(value) / error / math.sqrt(2)) if value and error > 0 else 1.0
     return Comparison(Interval(value, max(-1.0, value - below), min(1.0, value + above)), p_value)
+
+
+def _quantile(comparisons: int) -> float:
+    return Z95 if comparisons == 1 else NormalDist().inv_cdf(1 - 0.025 / comparisons)
+
+
+def _placed_variance(low: NDArray, high: NDArray) -> float:
+    n, m = low.size, high.size
+    return _variance(_squares(low) / (2 * m) ** 2, n) + _variance(_squares(high) / (2 * n) ** 2, m)
+
+
+def _placed_interval(placed: tuple[Counts, Counts], variance: float, z: float) -> Interval:
+    n, m = placed[0].size, placed[1].size
+    return _wilson(int(placed[1].sum()) / (2 * n * m), variance, min(n, m), z)
+
+
+def _joined(one: float, other: float, together: float) -> float:
+    # The arm of a difference from the arms of its two parts.
+    return math.sqrt(max(0.0, one * one + other * other - 2 * together * one * other))
+
+
+def _ordered_alike(a: Floats, b: Floats) -> bool:
+    # Whether two scores rank all inputs the same way, ties included.
+    return bool(np.array_equal(np.unique(a, return_inverse=True)[1], np.unique(b, return_inverse=True)[1]))
 
 
 def average_precision(familiar: Any, unfamiliar: Any, positive: Side = "unfamiliar") -> Interval:
@@ -159,11 +194,11 @@ def _variance(squares: float, rows: int) -> float:
     return squares / (rows - 1) / rows if rows > 1 else 0.0
 
 
-def _wilson(value: float, variance: float, rows: int) -> Interval:
+def _wilson(value: float, variance: float, rows: int, z: float = Z95) -> Interval:
     # Wilson's interval with value (1 - value) / variance effective rows, drawn towards `rows` where few rows speak.
     speaking = rows * min(value, 1 - value) if rows > 1 else 0.0
     spread = variance / (value * (1 - value)) if speaking > 0 else 0.0
-    return wilson(value, (speaking + 0.5) / (speaking * spread + 0.5 / rows))
+    return wilson(value, (speaking + 0.5) / (speaking * spread + 0.5 / rows), z)
 
 
 def _placements_by_row(familiar: Floats, unfamiliar: Floats) -> tuple[Counts, Counts]:
