@@ -1,4 +1,7 @@
-"""Values as strict, exact JSON, and hashes of it and of code: how settings name a run and its steps."""
+"""Strict JSON both ways, and hashes of it and of code: how settings name a run and its steps.
+
+`plain` makes values exact JSON; `parse_json` reads text that nobody vouches for.
+"""
 
 import ast
 import hashlib
@@ -18,6 +21,9 @@ from .errors import SoftscopeError
 # field existed keep their names.
 LATER = {"later": True}
 
+JSON_BYTES = 1 << 28  # far above any file of ours
+JSON_DEPTH = 64
+
 
 def plain(value: Any, where: str = "value") -> Any:
     """`value` as what JSON holds exactly: dataclasses to dicts, numpy to Python, tuples to lists; NaN is refused."""
@@ -36,11 +42,45 @@ def plain(value: Any, where: str = "value") -> Any:
         return {name: plain(item, f"{where}.{name}") for name, item in given.items()}
     if isinstance(value, Mapping):
         if any(not isinstance(key, str) for key in value):
-            raise SoftscopeError(f"{where}: has keys that are no strings", "Use str(key)")
+            raise SoftscopeError(f"{where}: has keys that are not strings", "Use str(key)")
         return {key: plain(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
     raise SoftscopeError(f"{where}: {type(value).__name__} doesn't fit into JSON", "Use numbers, strings, lists, dicts")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of JSON that may be damaged or hostile, or a ValueError that says what is wrong in one line.
+
+    Refused beside what isn't JSON: NaN and infinities, more than JSON_BYTES, more than JSON_DEPTH lists and dicts in
+    each other (whoever walks the value could run out of stack), text that UTF-8 can't hold, a name given twice.
+    """
+    if len(text) > JSON_BYTES:
+        raise ValueError(f"JSON of {len(text):,} bytes, expected at most {JSON_BYTES:,}")
+    try:
+        value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+        json.dumps(value, ensure_ascii=False).encode()  # fails on half a surrogate pair
+    except RecursionError:
+        raise ValueError(f"JSON nested more than {JSON_DEPTH} deep") from None
+    level, depth = [value], 0
+    while level:
+        if depth > JSON_DEPTH:
+            raise ValueError(f"JSON nested more than {JSON_DEPTH} deep")
+        depth += 1
+        inner = (item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list))
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+    return value
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("JSON with a name that occurs twice")
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"JSON with {name}")
 
 
 def fingerprint(value: Any) -> str:

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from .canonical import parse_json
 from .errors import SoftscopeError
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -225,7 +226,7 @@ def safetensors_header(path: str | os.PathLike[str]) -> tuple[dict[str, TensorEn
             raise ValueError(f"the header needs {length} bytes, the file has {max(0, size - 8)} after its length")
         if length > HEADER_BYTES:
             raise ValueError(f"a header of {length} bytes, expected at most {HEADER_BYTES}")
-        header = json.loads(file.read(length).decode(), object_pairs_hook=_distinct)
+        header = parse_json(file.read(length))
         if not isinstance(header, dict):
             raise ValueError("a header that names no tensors")
         metadata = header.pop("__metadata__", {})
@@ -339,12 +340,6 @@ def sync(path: Path) -> None:
 def _aligned(dtypes: Mapping[str, np.dtype]) -> list[str]:
     """The order in a file that keeps every tensor aligned: the widest items first."""
     return sorted(dtypes, key=lambda name: (-dtypes[name].itemsize, name))
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a name that occurs twice in the header")
-    return dict(pairs)
 
 
 def _entry(name: str, found: Any, data: int) -> TensorEntry:

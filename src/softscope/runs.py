@@ -11,7 +11,6 @@ no locks (some network folders), two processes may compute the same step; the fi
 """
 
 import errno
-import json
 import logging
 import os
 import re
@@ -25,7 +24,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from .canonical import fingerprint, plain
+from .canonical import fingerprint, parse_json, plain
 from .errors import SoftscopeError
 from .files import DISK_FULL, read_safetensors, sha256, sync, write_json, write_safetensors, writing_failed
 from .locks import locked
@@ -199,7 +198,7 @@ class StepResult:
 
     def json(self, name: str = "numbers") -> Any:
         """The value of `name`.json."""
-        return json.loads(self.path(f"{name}.json").read_bytes())
+        return parse_json(self.path(f"{name}.json").read_bytes())
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
@@ -238,7 +237,7 @@ def _whole(folder: Path) -> StepResult | None:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return parse_json(path.read_bytes())
     except (OSError, ValueError):
         return None
 

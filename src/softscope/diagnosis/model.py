@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..canonical import plain
+from ..canonical import parse_json, plain
 from ..errors import SoftscopeError
 from ..files import existing_file, reading, write_bytes
 from ..metrics import Interval
@@ -323,10 +323,8 @@ class Diagnosis:
     @classmethod
     def from_json(cls, text: str) -> "Diagnosis":
         """The tree that `to_json` wrote."""
-        import json
-
         with reading("diagnosis", "JSON"):
-            return cls.from_dict(json.loads(text))
+            return cls.from_dict(parse_json(text))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tree as JSON, atomically."""
@@ -335,8 +333,6 @@ class Diagnosis:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Diagnosis":
         """Read what `save` wrote."""
-        import json
-
         file: Path = existing_file(path)
         with reading(path, "JSON"):
-            return cls.from_dict(json.loads(file.read_text(encoding="utf-8")), str(path))
+            return cls.from_dict(parse_json(file.read_bytes()), str(path))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..canonical import plain
+from ..canonical import parse_json, plain
 from ..errors import SoftscopeError
 from ..files import existing_file, first_line, write_bytes
 from .formulas import alarms, decision_constants, p_values, plan_of
@@ -88,7 +88,7 @@ def check_guarded(path: str | os.PathLike[str]) -> dict[str, Any]:
     model = _opened(path)
     words = next((entry.value for entry in model.metadata_props if entry.key == _METADATA), None)
     try:
-        described: dict[str, Any] = json.loads(words or "")
+        described: dict[str, Any] = parse_json(words or "")
         samples = described["samples"]
         feed = _samples(model)
         outputs = dict(zip(OUTPUTS, _run(model, feed, OUTPUTS)))
@@ -97,7 +97,7 @@ def check_guarded(path: str | os.PathLike[str]) -> dict[str, Any]:
         _ = described["sha256"], described["guard"]["groups"]
     except SoftscopeError:
         raise
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise SoftscopeError(
             f"{path}: is not a guarded model ({first_line(error)})", "Make one with `softscope guard export`"
         ) from error

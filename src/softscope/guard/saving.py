@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..arrays import Floats
-from ..canonical import plain
+from ..canonical import parse_json, plain
 from ..errors import SoftscopeError
 from ..estimators import ESTIMATORS, estimator, estimator_class
 from ..files import first_line, read_safetensors, safetensors_header, safetensors_preamble, stream_safetensors
@@ -86,7 +86,7 @@ def read_signed(
     tensors, metadata = read_safetensors(path)
     _check_unchanged(path, tensors, metadata)
     try:
-        words = json.loads(metadata[kind.rpartition(".")[2]])
+        words = parse_json(metadata[kind.rpartition(".")[2]])
     except (KeyError, ValueError, RecursionError) as error:
         raise SoftscopeError(f"{path}: {called} without its settings", "Make it again") from error
     if not isinstance(words, dict):

@@ -1,6 +1,5 @@
 """Streams for a monitor: a file, a folder that grows, standard input; read once, in order, from where it stopped."""
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import check_columns, chunk_rows
+from ..canonical import parse_json
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..files import existing
@@ -113,12 +113,12 @@ def _watch_lines(monitor: Monitor, lines: IO[str], state: str | os.PathLike[str]
 def _numbers(line: str, width: int, row: int, on_bad: OnBad) -> NDArray:
     """One line: a JSON list, or numbers between commas or spaces."""
     try:
-        values = json.loads(line) if line.lstrip().startswith("[") else line.replace(",", " ").split()
+        values = parse_json(line) if line.lstrip().startswith("[") else line.replace(",", " ").split()
         numbers = np.array(values, np.float32)
         if numbers.shape != (width,):
             raise ValueError(f"{numbers.size} numbers, expected {width}")
         return numbers
-    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         if on_bad == "skip":
             return np.full(width, np.nan, np.float32)
         raise SoftscopeError(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats, as_matrix, as_vector, check_finite, chunk_rows, spans
 from ..blas import rows_round_alike
+from ..canonical import parse_json
 from ..errors import SoftscopeError
 from ..files import read_safetensors, safetensors_header, write_safetensors
 
@@ -222,8 +223,8 @@ def _class_names(metadata: dict[str, str], path: str | os.PathLike[str]) -> list
     if "classes" not in metadata:
         return None
     try:
-        names = json.loads(metadata["classes"])
-    except (ValueError, RecursionError):
+        names = parse_json(metadata["classes"])
+    except ValueError:
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise SoftscopeError(f"{path}: metadata 'classes' is not a JSON list of names", "Save the head again")

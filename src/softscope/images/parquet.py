@@ -4,7 +4,6 @@
 metadata under the key `huggingface`. The other names the hub's own files use for these columns are understood too.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import as_labels
+from ..canonical import parse_json
 from ..errors import SoftscopeError
 from ..files import existing, first_line
 from .decoding import Encoded
@@ -131,7 +131,7 @@ def _encoded(values: Any, take: NDArray[np.int64], path: Path, offset: int) -> E
 
 def _class_names(metadata: dict[bytes, bytes], label: str) -> tuple[str, ...] | None:
     try:
-        names = json.loads(metadata[b"huggingface"])["info"]["features"][label]["names"]
+        names = parse_json(metadata[b"huggingface"])["info"]["features"][label]["names"]
     except (KeyError, ValueError, TypeError):
         return None
     return tuple(map(str, names)) if isinstance(names, list) and names else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..canonical import plain
+from ..canonical import parse_json, plain
 from ..errors import SoftscopeError
 from .folders import OutputFolder
 from .plan import Unit
@@ -98,9 +98,9 @@ def claim(folder: OutputFolder, run: Mapping[str, Any]) -> None:
         folder.write(RUN, _json(wanted))
         return
     try:
-        present = json.loads(content)
+        present = parse_json(content)
         different = [name for name, value in wanted.items() if present[name] != value]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         different = ["format"]
     if different:
         raise SoftscopeError(

@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ...canonical import parse_json
 from ...errors import SoftscopeError
 from ...files import write_bytes
 
@@ -102,7 +103,7 @@ def _results(folder: Path) -> Iterable[tuple[str, str, dict[str, Any]]]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result = parse_json(path.read_bytes())
         if not isinstance(result["tables"], dict):
             raise TypeError("no tables")
     except (OSError, ValueError, KeyError, TypeError) as error:

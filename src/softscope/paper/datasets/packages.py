@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import json
 import shutil
 import subprocess
 import tarfile
@@ -15,6 +14,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from ...canonical import parse_json
 from ...errors import SoftscopeError
 from ...files import first_line, sha256
 from ...images import Images, RawSplit, encode_png
@@ -123,7 +123,7 @@ def read_sheet(path: Path, side: int) -> Images:
 def read_label_list(path: Path) -> NDArray[np.int64]:
     """A JSON list of whole numbers."""
     try:
-        labels = json.loads(path.read_bytes())
+        labels = parse_json(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise SoftscopeError(f"{path.name}: not JSON ({first_line(error)})") from error
     if not isinstance(labels, list) or not all(type(label) is int and 0 <= label < 1 << 31 for label in labels):

@@ -3,11 +3,11 @@
 Every number on it comes from `results/<id>/<scale>.json`, the largest scale there is of each experiment.
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from ...canonical import parse_json
 from ...errors import SoftscopeError
 from .base import SCALE_NAMES
 from .verdict import MARGINS, NUMBERS, STATEMENTS, UNDECIDED, Row, Statement, count, printed
@@ -35,7 +35,7 @@ def _largest(home: Path) -> dict[str, Any] | None:
         path = home / f"{scale}.json"
         if path.exists():
             try:
-                kept = json.loads(path.read_text(encoding="utf-8"))
+                kept = parse_json(path.read_bytes())
                 return kept if {"id", "rows", "command"} <= kept.keys() else None
             except (ValueError, AttributeError) as error:
                 raise SoftscopeError(f"{path}: is not a result of an experiment ({error})", "Run it again") from error

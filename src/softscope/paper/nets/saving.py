@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...canonical import parse_json
 from ...errors import SoftscopeError
 from ...files import existing_file, read_safetensors, write_safetensors
 from ...models import TorchModel
@@ -95,7 +96,7 @@ def _card(path: str | os.PathLike[str], metadata: Mapping[str, str]) -> dict[str
             "For a model of your own give its factory, package.module:function, and --weights",
         )
     try:
-        card = json.loads(metadata["card"])
+        card = parse_json(metadata["card"])
         if isinstance(card, dict) and isinstance(card["config"], dict) and isinstance(card["net"], str):
             return card
     except (KeyError, ValueError):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...canonical import plain
+from ...canonical import parse_json, plain
 from ...errors import SoftscopeError
 from ...files import read_safetensors, write_safetensors
 from ...torch_door import nn, torch
@@ -74,7 +74,7 @@ def load_checkpoint(
         return None
     try:
         tensors, metadata = read_safetensors(path)
-        kept = json.loads(metadata["progress"])
+        kept = parse_json(metadata["progress"])
         state = TrainingState(tuple(kept["history"]), str(kept["precision"]), float(kept["seconds"]))
     except (SoftscopeError, KeyError, ValueError, TypeError) as error:
         log.warning("%s is damaged (%s); training starts again", path, error)
