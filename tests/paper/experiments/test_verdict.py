@@ -91,6 +91,8 @@ def test_numbers_are_judged_by_interval_and_margin(
         (Mean(80.0), Statement("s", least=75), "undecided"),
         (Mean(0.0, 0.1, 3), Statement("s", -1, 1), "holds"),
         (Mean(5.0, 0.1, 3), Statement("s", -1, 1), "does not hold"),
+        (Mean(80.0, 1.0, 3), Statement("s", least=75, hollow="chance does too"), "undecided"),
+        (Mean(60.0, 1.0, 3), Statement("s", least=75, hollow="chance does too"), "does not hold"),
         (Mean.exact(0.0), Statement("none", most=0), "holds"),
         (Mean.exact(0.1), Statement("none", most=0), "does not hold"),
     ],
@@ -118,6 +120,8 @@ def test_a_verdict_is_shown_with_its_interval_and_its_rule() -> None:
     assert (holds.rule, holds.explained()) == ("at least 75", "holds: 80.0 [75.7, 84.3]")
     assert Row("x", Mean(80.0), Statement("s", 3, 5)).explained() == "undecided: a single run"
     assert Statement("s", 3, 5).rule == "3 to 5"
+    hollow = Row("x", Mean(4.0, 0.1, 3), Statement("s", 3, 5, "untrained layers meet it too"))
+    assert hollow.explained() == "undecided: untrained layers meet it too"
     assert Row("x", Mean(80.0)).explained() == Row("x", Mean(80.0)).rule == ""
 
 

@@ -104,7 +104,7 @@ def known(layers: int, run: int) -> Any:
     """A network of `layers` convolutions whose numbers are all different."""
     base = 10.0 * layers + run
     auroc = {"entropy": base + 1, "density": base + 2, "norm": base + 3, "familiarity": base + 4}
-    return SimpleNamespace(plan=None), {"accuracy": base, "auroc": auroc}, 0.0
+    return SimpleNamespace(numbers={"accuracy": base, "auroc": auroc})
 
 
 def test_every_row_and_every_series_shows_its_own_score() -> None:
@@ -120,8 +120,9 @@ def test_every_row_and_every_series_shows_its_own_score() -> None:
         "mnist: AUROC of norm(z), 4 less 2 layers": 20.0,
         "mnist: AUROC of max cos, 4 less 2 layers": 20.0,
     }
-    deep = [({}, {"auroc": {"norm": 9.0, "familiarity": 5.0, "density": 3.0, "entropy": 2.0}, "accuracy": 1.0}, 0.0)]
-    flat = [({}, {"auroc": dict.fromkeys(("norm", "familiarity", "density", "entropy"), 0.0), "accuracy": 0.0}, 0.0)]
+    scores = {"norm": 9.0, "familiarity": 5.0, "density": 3.0, "entropy": 2.0}
+    deep: Any = [SimpleNamespace(numbers={"auroc": scores, "accuracy": 1.0})]
+    flat: Any = [SimpleNamespace(numbers={"auroc": dict.fromkeys(scores, 0.0), "accuracy": 0.0})]
     gains = {
         row.label.split(": ")[1]: row.ours.value for row in _rows("m", {2: flat, 4: deep}) if "less 2" in row.label
     }

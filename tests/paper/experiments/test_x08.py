@@ -8,8 +8,8 @@ import pytest
 from softscope.engine import Engine
 from softscope.paper.experiments.networks import trained
 from softscope.paper.experiments.x08_density import CHOICES, SCALES, alternatives, before, both_layers, run
-from softscope.paper.experiments.x09_five_sets import SCALES as NETWORKS
-from softscope.paper.experiments.x09_five_sets import plans
+from softscope.paper.experiments.x09_plans import SCALES as NETWORKS
+from softscope.paper.experiments.x09_plans import plans
 from softscope.runs import Store
 from softscope.tuning import fitting
 

@@ -17,18 +17,8 @@ from softscope.paper.claims.trained import check_ensemble, check_entropy_preferr
 from softscope.paper.experiments import find
 from softscope.paper.experiments.base import Result
 from softscope.paper.experiments.table import CAUSES, Lines, paper_lines
-from softscope.paper.experiments.x09_five_sets import (
-    NAMES,
-    SCALES,
-    FiveSettings,
-    Recipe,
-    _tables,
-    densities,
-    measured,
-    plans,
-    rows,
-    run,
-)
+from softscope.paper.experiments.x09_five_sets import _tables, densities, measured, rows, run
+from softscope.paper.experiments.x09_plans import NAMES, SCALES, FiveSettings, Recipe, plans
 from softscope.runs import Store
 
 TINY = replace(

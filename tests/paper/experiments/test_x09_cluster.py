@@ -13,7 +13,8 @@ pytest.importorskip("torch")
 
 from softscope.engine import Engine
 from softscope.paper.experiments.table import Lines
-from softscope.paper.experiments.x09_five_sets import SCALES, Recipe, measured, run
+from softscope.paper.experiments.x09_five_sets import measured, run
+from softscope.paper.experiments.x09_plans import SCALES, Recipe
 from softscope.runs import Store
 
 TINY = replace(

@@ -26,6 +26,8 @@ def test_inputs_and_plane_are_shown_together_however_few_images(images: int, rng
 
 def test_triples_are_sorted_and_the_chosen_one_is_bold() -> None:
     figure = triple_spread(["0, 1, 2", "3, 4, 5", "6, 7, 8"], [95.0, 99.0, 90.0], [80.0, 85.0, 90.0], chosen=0)
+    series = {line.get_label(): line.get_xdata().tolist() for line in figure.axes[0].lines}
+    assert series == {"U_entropy": [90.0, 95.0, 99.0], "U_density": [90.0, 80.0, 85.0]}
     labels = figure.axes[0].get_yticklabels()
     assert [label.get_text() for label in labels] == ["6, 7, 8", "0, 1, 2", "3, 4, 5"]
     assert [label.get_fontweight() == "bold" for label in labels] == [False, True, False]

@@ -39,6 +39,10 @@ def test_every_structure_gets_its_panel_and_its_aurocs() -> None:
     assert [panel.get_title(loc="left") for panel in panels] == [f"{n}) {name}" for n, name in enumerate(makers, 1)]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(area)
     assert below.get_ylim()[0] < 90
+    shown = {c.get_label(): c.lines[0].get_ydata().tolist() for c in below.containers}
+    assert shown == {name: [value] * 4 for name, (value, _) in area.items()}
+    assert [label.get_text() for label in below.get_xticklabels()] == list(makers)
+    assert below.get_ylabel() == "AUROC, %"
     assert to_png(figure).startswith(b"\x89PNG")
 
 
@@ -53,7 +57,13 @@ def test_planes_show_every_point_and_name_the_classes(rng: np.random.Generator) 
 
 def test_the_dependence_on_scale_has_a_line_a_structure_and_one_for_the_trainable_layer() -> None:
     row = {"norm": 1.0, "accuracy": 99.0, "cross_entropy": 0.02, "entropy": 97.0}
-    figure = scale_figure({"optimal": [row, row | {"norm": 10.0}], "stack": [row]}, 10.0, row)
+    other = {"norm": 10.0, "accuracy": 90.0, "cross_entropy": 0.3, "entropy": 70.0}
+    figure = scale_figure({"optimal": [row, other], "stack": [row]}, 10.0, row)
+    for axes, what in zip(figure.axes, ("accuracy", "cross_entropy", "entropy")):
+        (line,) = [line for line in axes.lines if line.get_label() == "optimal"]
+        assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([1.0, 10.0], [row[what], other[what]])
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["accuracy, %", "cross-entropy", "AUROC of U_entropy, %"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["trainable", "optimal", "stack"]
     assert all(axes.get_xscale() == "log" for axes in figure.axes)
 
@@ -65,4 +75,10 @@ def test_every_network_and_the_papers_stand_in_one_picture() -> None:
     )
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names == ["optimal", "stack", "sandwich, aligned", "the paper"]
-    assert sum(len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() == "*") == 2
+    (axes,) = figure.axes
+    stars = [c.lines[0] for c in axes.containers]
+    assert [(s.get_xdata().tolist(), s.get_ydata().tolist()) for s in stars] == [([0.01], [98]), ([0.3], [70])]
+    own = {line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines}
+    assert own["optimal"] == ([0.02, 0.02], [97.0, 97.0])
+    assert own["sandwich, aligned"] == ([0.02], [97.0])
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("cross-entropy on test data", "AUROC of U_entropy, %")

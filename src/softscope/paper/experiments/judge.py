@@ -44,6 +44,49 @@ def source(*parts: Callable[..., Any]) -> str:
     return hashlib.sha256("".join(inspect.getsource(part) for part in parts).encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True)
+class Detected:
+    """A trained network and the steps that measured it against its OOD set. Small, picklable."""
+
+    network: TrainedNetwork
+    steps: tuple[StepResult, ...]
+
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """What `detection` and further steps measured."""
+        return {name: value for step in self.steps for name, value in step.json().items()}
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of training, extraction and measuring, whenever they ran."""
+        return self.network.seconds + sum(float(step.provenance.get("seconds", 0.0)) for step in self.steps)
+
+    @property
+    def ood(self) -> FeatureSet:
+        """Features of the OOD set."""
+        return self.network.ood[self.network.plan.ood[0].name]
+
+    @property
+    def title(self) -> str:
+        """'mnist against fashion_mnist'."""
+        return f"{self.network.plan.data.name} against {self.network.plan.ood[0].name}"
+
+    @property
+    def seed(self) -> int:
+        """The seed of its run."""
+        return self.network.plan.training.seed
+
+
+def detected(store: Store, plan: NetworkPlan, **further: Callable[[TrainedNetwork, Draft], None]) -> Detected:
+    """The network that `plan` describes, measured against its only OOD set; `further` steps measure more of it."""
+    network = trained(store, plan)
+    steps = [detection(network, plan.ood[0].name)]
+    for name, measure in further.items():
+        known = {"features": network.made, "source": source(measure)}
+        steps.append(network.run.step(name, partial(measure, network), inputs=known))
+    return Detected(network, tuple(steps))
+
+
 def detection(network: TrainedNetwork, ood: str) -> StepResult:
     """The step whose `json()` has `accuracy`, `cross_entropy`, `auroc` by estimator, `causes`, and the claims' rows."""
     known = {"features": network.made, "ood": ood, "source": source(detect, evidence, flagged, cause_sizes)}
@@ -112,9 +155,9 @@ def flagged(low: Scores, high: Scores) -> dict[str, float]:
     }
 
 
-def claim_tables(found: list[tuple[str, dict[str, Any]]], claims: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+def claim_tables(named: list[tuple[str, dict[str, Any]]], claims: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
     """`Result.tables` for `claims`, from the (network, detection) pairs: one row each, named by its network."""
-    return {claim: [{"network": name, "ood": d["ood"], **d["claims"][claim]} for name, d in found] for claim in claims}
+    return {claim: [{"network": name, "ood": d["ood"], **d["claims"][claim]} for name, d in named] for claim in claims}
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ def _train(plan: NetworkPlan, draft: Draft) -> None:
         if epoch in moments:
             save_model(net, draft.scratch / _snapshot_file(epoch), classes=classes, dataset=dataset)
 
-    found = train(
+    outcome = train(
         net,
         fit_images(images.images, net.input_shape),
         images.labels,
@@ -210,7 +210,7 @@ def _train(plan: NetworkPlan, draft: Draft) -> None:
     save_model(net, draft.path("model.safetensors"), classes=classes, dataset=dataset)
     for epoch in moments:
         shutil.copyfile(draft.scratch / _snapshot_file(epoch), draft.path(_snapshot_file(epoch)))
-    draft.json({name: [getattr(epoch, name) for epoch in found.history] for name in ("loss", "accuracy")}, "history")
+    draft.json({name: [getattr(epoch, name) for epoch in outcome.history] for name in ("loss", "accuracy")}, "history")
 
 
 def _extract(plan: NetworkPlan, fit: StepResult, draft: Draft) -> None:

@@ -18,10 +18,13 @@ COMMAND = "python -m softscope.paper.experiments.page > docs/results.md"
 def results_page(results: Path) -> str:
     """The page as Markdown, its links relative to a folder beside `results`."""
     homes = sorted(results.iterdir(), key=_place) if results.exists() else []
-    found = [kept for home in homes if (kept := _largest(home))]
-    if not found:
+    experiments = [kept for home in homes if (kept := _largest(home))]
+    if not experiments:
         raise SoftscopeError(f"{results}: no result of an experiment", "Run `softscope reproduce all`, then this again")
-    return "\n\n".join([_TITLE, _conclusions(found), _RULES, _overview(found), *map(_section, found)]) + "\n"
+    return (
+        "\n\n".join([_TITLE, _conclusions(experiments), _RULES, _overview(experiments), *map(_section, experiments)])
+        + "\n"
+    )
 
 
 def _place(home: Path) -> tuple[int, str]:
@@ -63,23 +66,27 @@ Every experiment stands below at the largest scale that was run: `paper` is the 
 Times are wall times of all steps, one after another, on a machine that had other work too: upper limits."""
 
 
-def _conclusions(found: list[dict[str, Any]]) -> str:
+def _conclusions(experiments: list[dict[str, Any]]) -> str:
     """The paper's ten main conclusions, each judged by the rows that `printed.toml` says it rests on."""
     lines = ["| | the paper's conclusion | verdict | evidence | what would change it |", "|---|---|---|---|---|"]
+    verdicts = []
     for number, conclusion in enumerate(printed("conclusion"), 1):
-        judged = [one for rule in conclusion["rests_on"] for one in _evidence(found, rule)]
-        beside = [one for rule in conclusion.get("beside", []) for one in _evidence(found, rule)]
+        judged = [one for rule in conclusion["rests_on"] for one in _evidence(experiments, rule)]
+        beside = [one for rule in conclusion.get("beside", []) for one in _evidence(experiments, rule)]
         shown = _summary(judged) + "".join(f"; beside it, {words}" for _, words in beside)
-        cells = (str(number), conclusion["text"], _conjunction([v for v, _ in judged]), shown, conclusion["changes"])
+        verdicts.append(_conjunction([verdict for verdict, _ in judged]))
+        cells = (str(number), conclusion["text"], verdicts[-1], shown, conclusion["changes"])
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
-    return "\n".join(lines)
+    hold, fail, open_ = (verdicts.count(word) for word in (*STATEMENTS, UNDECIDED))
+    total = f"Of the paper's {len(verdicts)} main conclusions {hold} hold here, {fail} do not, {open_} are undecided."
+    return f"**{total}**\n\n" + "\n".join(lines)
 
 
-def _evidence(found: list[dict[str, Any]], rule: dict[str, Any]) -> list[tuple[str, str]]:
+def _evidence(experiments: list[dict[str, Any]], rule: dict[str, Any]) -> list[tuple[str, str]]:
     """(verdict, words) of every row that a rule of a conclusion names: 'X3: *: std of' is any label with ': std of'."""
     name, _, start = rule["row"].partition(": ")
     judged = []
-    for kept in found:
+    for kept in experiments:
         for row in map(Row.from_dict, kept["rows"] if kept["id"] == name else ()):
             matches = f": {start[3:]}" in f": {row.label}" if start.startswith("*: ") else row.label.startswith(start)
             if matches:
@@ -109,12 +116,12 @@ def _conjunction(verdicts: list[str]) -> str:
     return STATEMENTS[0] if verdicts and set(verdicts) == {STATEMENTS[0]} else UNDECIDED
 
 
-def _overview(found: list[dict[str, Any]]) -> str:
+def _overview(experiments: list[dict[str, Any]]) -> str:
     lines = [
         "| | | scale | numbers: agree of decided | statements: hold of decided | undecided | wall time |",
         "|---|---|---|---|---|---|---|",
     ]
-    for kept in found:
+    for kept in experiments:
         rows = [Row.from_dict(row) for row in kept["rows"]]
         undecided = sum(row.verdict == UNDECIDED and row.counts for row in rows)
         name = f"[{kept['id']}](#{kept['id'].lower()})"

@@ -152,10 +152,10 @@ def parts(runs: Sequence[Judged]) -> dict[str, str]:
     }
 
 
-def interval(found: Sequence[Interval | None]) -> str:
+def interval(intervals: Sequence[Interval | None]) -> str:
     """'83.5 [79.2, 86.5]', in percent."""
-    known = [own for own in found if own is not None]
-    if len(known) < len(found):
+    known = [own for own in intervals if own is not None]
+    if len(known) < len(intervals):
         return "not known"
     ends = (100 * np.mean([getattr(own, end) for own in known]) for end in ("value", "low", "high"))
     middle, low, high = (round(float(end), 1) + 0.0 for end in ends)  # no -0.0
@@ -200,12 +200,12 @@ def _pair(own: Judged, network: str, ood: str) -> dict[str, Any]:
         "seed": own.seed,
         "rows": min(diagnosis.test.rows, diagnosis.ood[ood].rows),
         "auroc": {score: round(own.auroc(score, ood), 3) for score in scores},
-        "causes": {part: None if found is None else _ends(found) for part, found in ends.items()},
+        "causes": {part: None if own_part is None else _ends(own_part) for part, own_part in ends.items()},
     }
 
 
-def _ends(found: Interval) -> list[float]:
-    return [round(100 * float(end), 3) for end in (found.value, found.low, found.high)]
+def _ends(around: Interval) -> list[float]:
+    return [round(100 * float(end), 3) for end in (around.value, around.low, around.high)]
 
 
 def claims(networks: Sequence[Judged], name: Name, wanted: Sequence[str]) -> dict[str, Table]:

@@ -137,9 +137,9 @@ def _activate(store: Store, plan: ActivationPlan, draft: Draft) -> None:
     from ...torch_door import evaluating, keep_freed_memory, torch
     from ..nets.tuning import into_tail, through_tail
 
-    found = plan.images.load(plan.split)
+    images = plan.images.load(plan.split)
     net = source_net(store, plan.source)
-    pixels = fit_images(found.images, net.input_shape)
+    pixels = fit_images(images.images, net.input_shape)
     keep_freed_memory()
     blocks: list[tuple[NDArray, NDArray]] = []
     with evaluating(net):
@@ -147,10 +147,10 @@ def _activate(store: Store, plan: ActivationPlan, draft: Draft) -> None:
             seen = into_tail(net, torch.from_numpy(pixels[span]), plan.tail)
             blocks.append((seen.numpy(), through_tail(net, seen, plan.tail).numpy()))
     maps, z = (np.concatenate(parts) for parts in zip(*blocks))
-    kept = {"z": z, "labels": found.labels}
+    kept = {"z": z, "labels": images.labels}
     draft.tensors(kept if plan.tail is None else kept | {"maps": maps})
-    subset = [f"{found.name}: {found.subset}"] if found.subset else []
-    draft.json({"classes": found.class_names, "subsets": subset, "skipped": found.skipped})
+    subset = [f"{images.name}: {images.subset}"] if images.subset else []
+    draft.json({"classes": images.class_names, "subsets": subset, "skipped": images.skipped})
 
 
 def _fit_last_layer(plan: TransferPlan, train: StepResult, draft: Draft) -> None:
@@ -161,8 +161,8 @@ def _fit_last_layer(plan: TransferPlan, train: StepResult, draft: Draft) -> None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.training.seed)
         layer = nn.Linear(seen["z"].shape[1], len(train.json()["classes"]))
-    found = fit(layer, seen["z"], seen["labels"], plan.training, checkpoint_dir=draft.scratch)
-    _keep_fit(draft, {f"classifier.{name}": tensor for name, tensor in layer.state_dict().items()}, found)
+    fitted = fit(layer, seen["z"], seen["labels"], plan.training, checkpoint_dir=draft.scratch)
+    _keep_fit(draft, {f"classifier.{name}": tensor for name, tensor in layer.state_dict().items()}, fitted)
 
 
 def _tune(store: Store, plan: TransferPlan, train: StepResult, last: TransferredNetwork, draft: Draft) -> None:
@@ -173,13 +173,13 @@ def _tune(store: Store, plan: TransferPlan, train: StepResult, last: Transferred
     tuner = Tuner(last.net(), plan.tail)
     labels = train.tensors()["labels"]
     inputs = _inputs(store, plan, plan.data, "train", train)
-    found = fit(tuner, inputs, labels, plan.tuning, checkpoint_dir=draft.scratch)
-    _keep_fit(draft, tuner.trained_state(), found)
+    fitted = fit(tuner, inputs, labels, plan.tuning, checkpoint_dir=draft.scratch)
+    _keep_fit(draft, tuner.trained_state(), fitted)
 
 
-def _keep_fit(draft: Draft, state: Mapping[str, Any], found: Any) -> None:
+def _keep_fit(draft: Draft, state: Mapping[str, Any], fitted: Any) -> None:
     draft.tensors({name: tensor.detach().numpy() for name, tensor in state.items()}, "layers")
-    draft.json({name: [getattr(epoch, name) for epoch in found.history] for name in ("loss", "accuracy")}, "history")
+    draft.json({name: [getattr(epoch, name) for epoch in fitted.history] for name in ("loss", "accuracy")}, "history")
 
 
 def _features(store: Store, plan: TransferPlan, fit: StepResult, sets: Mapping[str, StepResult], draft: Draft) -> None:

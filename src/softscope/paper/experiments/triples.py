@@ -16,8 +16,8 @@ from ...estimators import scores
 from ...runs import Store
 from ..training import TrainSettings
 from .base import Settings
-from .judge import detection
-from .networks import Images, NetworkPlan, TrainedNetwork, trained
+from .judge import detected
+from .networks import Images, NetworkPlan, TrainedNetwork
 from .verdict import Mean, Row, Statement
 
 if TYPE_CHECKING:
@@ -165,9 +165,8 @@ def rank_triples(search: Search, settings: Settings, store: Store, engine: Engin
 
 
 def _one_triple(store: Store, plan: NetworkPlan) -> tuple[dict[str, Any], list[str], float]:
-    network = trained(store, plan)
-    step = detection(network, plan.ood[0].name)
-    numbers = step.json()
+    one = detected(store, plan)
+    network, numbers = one.network, one.numbers
     row = {
         "classes": list(network.head.classes or ()),
         "labels": list(plan.data.classes or ()),
@@ -177,7 +176,7 @@ def _one_triple(store: Store, plan: NetworkPlan) -> tuple[dict[str, Any], list[s
         "accuracy": numbers["accuracy"],
         "landing": landing(network),
     }
-    return row, network.numbers["subsets"], network.seconds + float(step.provenance.get("seconds", 0.0))
+    return row, network.numbers["subsets"], one.seconds
 
 
 def landing(network: TrainedNetwork) -> list[dict[str, Any]]:

@@ -89,11 +89,15 @@ class Reported:
 
 @dataclass(frozen=True)
 class Statement:
-    """What the paper says in words; it holds where our number lies in least..most (None: no limit)."""
+    """What the paper says in words; it holds where our number lies in least..most (None: no limit).
+
+    `hollow` says why meeting the range proves nothing, e.g. because untrained layers meet it too: then it is undecided.
+    """
 
     text: str
     least: float | None = None
     most: float | None = None
+    hollow: str = ""
 
     def show(self, digits: int) -> str:
         """The words."""
@@ -114,7 +118,7 @@ class Statement:
         least = -math.inf if self.least is None else self.least
         most = math.inf if self.most is None else self.most
         if least <= low and high <= most:
-            return STATEMENTS[0]
+            return UNDECIDED if self.hollow else STATEMENTS[0]
         return STATEMENTS[1] if high < least or low > most else UNDECIDED
 
 
@@ -162,7 +166,7 @@ class Row:
     def rule(self) -> str:
         """What the verdict rests on: '± 1.8', 'at least 75'."""
         if isinstance(self.paper, Reported):
-            return f"± {self.margin:.{max(self.digits, 1)}f}"
+            return f"± {self.margin:.3g}"
         return self.paper.rule if self.paper else ""
 
     def explained(self) -> str:
@@ -172,6 +176,8 @@ class Row:
             return ""
         if interval is None:
             return f"{verdict}: a single run"
+        if verdict == UNDECIDED and isinstance(self.paper, Statement) and self.paper.hollow:
+            return f"{verdict}: {self.paper.hollow}"
         if self.ours.runs == 0:
             return verdict
         value, shown = self.ours.value, interval

@@ -15,8 +15,8 @@ from ...engine import Engine
 from ...runs import Store
 from ..training import TrainSettings
 from .base import Result, Settings
-from .judge import claim_tables, detection
-from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
+from .judge import Detected, claim_tables, detected
+from .networks import Images, NetworkPlan, subsets
 from .verdict import Mean, Row, Statement, printed
 
 if TYPE_CHECKING:
@@ -56,35 +56,32 @@ SCALES = {
     "paper": PlaneSettings(runs=3),
 }
 
-Found = tuple[TrainedNetwork, dict[str, Any]]
-
 
 def run(settings: PlaneSettings, store: Store, engine: Engine) -> Result:
     """Train the networks; the picture is that of the first run."""
     chosen = settings.data.classes or ()
     plans = [settings.plan(chosen, one.seed) for one in settings.single_runs()]
     plans += [settings.plan(triple, settings.seed) for triple in other_triples(settings)]
-    every: list[Found] = engine.map(partial(_one, store), plans, threads=settings.threads, label="X1b")
+    every: list[Detected] = engine.map(partial(detected, store), plans, threads=settings.threads, label="X1b")
     own, others = every[: settings.runs], every[settings.runs :]
-    named = [(f"{n.plan.net} on {n.plan.data.name}, seed {n.plan.training.seed}", d) for n, d in every]
+    named = [(f"{one.network.plan.net} on {one.network.plan.data.name}, seed {one.seed}", one.numbers) for one in every]
     from ..plots.familiarity import familiarity_histograms
 
-    first = own[0][0]
-    title = f"{settings.data.name} against {settings.ood.name}"
+    first = own[0]
     return Result(
         rows=_rows(own, others),
         figures={
-            "plane": _picture(settings, *own[0]),
+            "plane": _picture(settings, first),
             "triples": _spread(own, others),
             "histograms": familiarity_histograms(
-                {title: (first.head, first.test.array(), first.ood[settings.ood.name].array())}
+                {first.title: (first.network.head, first.network.test.array(), first.ood.array())}
             ),
         },
         captions=_CAPTIONS,
-        tables={"networks": [_network_row(*pair) for pair in every], **claim_tables(named, ("T19", "T21", "T23"))},
+        tables={"networks": [_network_row(one) for one in every], **claim_tables(named, ("T19", "T21", "T23"))},
         notes=_NOTES,
-        subsets=subsets([network for network, _ in every]),
-        seconds=sum(network.seconds for network, _ in every),
+        subsets=subsets([one.network for one in every]),
+        seconds=sum(one.seconds for one in every),
     )
 
 
@@ -115,18 +112,13 @@ def other_triples(settings: PlaneSettings) -> list[tuple[int, ...]]:
     return [every[number] for number in sorted(drawn)]
 
 
-def _one(store: Store, plan: NetworkPlan) -> Found:
-    network = trained(store, plan)
-    return network, detection(network, plan.ood[0].name).json()
-
-
-def _rows(own: list[Found], others: list[Found]) -> list[Row]:
-    def over(read: Any, pairs: list[Found]) -> Mean:
-        return Mean.of([read(found) for _, found in pairs])
+def _rows(own: list[Detected], others: list[Detected]) -> list[Row]:
+    def over(read: Any, networks: list[Detected]) -> Mean:
+        return Mean.of([read(one.numbers) for one in networks])
 
     confident = over(lambda d: d["more_confident"], own)
     entropy = over(lambda d: d["auroc"]["entropy"], own)
-    spread = [found["auroc"]["entropy"] for _, found in [*own[:1], *others]]
+    spread = [one.numbers["auroc"]["entropy"] for one in [*own[:1], *others]]
     low = Statement("OOD data lies in low confidence", most=50)
     return [
         Row("accuracy on test data", over(lambda d: d["accuracy"], own), unit="%"),
@@ -146,44 +138,42 @@ def _rows(own: list[Found], others: list[Found]) -> list[Row]:
     ]
 
 
-def _network_row(network: TrainedNetwork, found: dict[str, Any]) -> dict[str, Any]:
+def _network_row(one: Detected) -> dict[str, Any]:
     kept = ("accuracy", "cross_entropy", "auroc", "causes", "more_confident", "norm_ratio")
-    plan = network.plan
-    return {"classes": plan.data.classes, "seed": plan.training.seed, **{name: found[name] for name in kept}}
+    classes = one.network.plan.data.classes
+    return {"classes": classes, "seed": one.seed, **{name: one.numbers[name] for name in kept}}
 
 
-def _spread(own: list[Found], others: list[Found]) -> "Figure":
+def _spread(own: list[Detected], others: list[Detected]) -> "Figure":
     from ..plots.examples import triple_spread
 
-    groups = [own, *([pair] for pair in others)]
-    names = [", ".join(group[0][0].head.classes or ()) for group in groups]
+    groups = [own, *([one] for one in others)]
+    names = [", ".join(group[0].network.head.classes or ()) for group in groups]
     entropy, density = (
-        [float(np.mean([found["auroc"][name] for _, found in group])) for group in groups]
+        [float(np.mean([one.numbers["auroc"][name] for one in group])) for group in groups]
         for name in ("entropy", "density")
     )
     return triple_spread(names, entropy, density, chosen=0)
 
 
-def _picture(settings: PlaneSettings, network: TrainedNetwork, found: dict[str, Any]) -> "Figure":
+def _picture(settings: PlaneSettings, one: Detected) -> "Figure":
     from ...estimators import scores
     from ..plots.examples import examples_and_plane
 
-    name = settings.ood.name
+    network, numbers = one.network, one.numbers
     rng = np.random.default_rng([settings.seed, 2])
-    shown = [
-        np.sort(rng.permutation(len(rows))[: min(POINTS, len(rows))]) for rows in (network.test, network.ood[name])
-    ]
+    shown = [np.sort(rng.permutation(len(rows))[: min(POINTS, len(rows))]) for rows in (network.test, one.ood)]
     images = [source.load("test").images[rows] for source, rows in zip((network.plan.data, settings.ood), shown)]
     printed = scores(network.head, network.train, ("entropy",), plain=True)["entropy"]
     remark = (
-        f"This network: AUROC of U_entropy {found['auroc']['entropy']:.1f} %; {found['more_confident']:.1f} % of OOD "
-        "are more confident than the median of training"
+        f"This network: AUROC of U_entropy {numbers['auroc']['entropy']:.1f} %; {numbers['more_confident']:.1f} % of "
+        "OOD are more confident than the median of training"
     )
     test = network.test.take(shown[0])
     return examples_and_plane(
         network.head,
         (images[0], images[1]),
-        (test.array(), np.asarray(test.labels), network.ood[name].rows(shown[1])),
+        (test.array(), np.asarray(test.labels), one.ood.rows(shown[1])),
         float(np.quantile(printed, 0.95)),
         (f"Test data: {settings.data.name}", f"OOD data: {settings.ood.name}"),
         remark,

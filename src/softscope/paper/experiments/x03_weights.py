@@ -21,8 +21,8 @@ from ..training import TrainSettings
 from .base import Result, Settings
 from .networks import Images, NetworkPlan, subsets, trained
 from .verdict import Mean, Row, Statement
-from .x09_five_sets import SCALES as BENCHMARK
-from .x09_five_sets import plans
+from .x09_plans import SCALES as BENCHMARK
+from .x09_plans import plans
 
 if TYPE_CHECKING:
     from ..nets import Net
@@ -129,10 +129,10 @@ def run(settings: WeightSettings, store: Store, engine: Engine) -> Result:
     runs = settings.single_runs()
     seeded = [[column.seeded(one.seed) for one in runs[: column.runs]] for column in settings.columns]
     networks = engine.map(partial(trained, store), [*chain(*seeded)], threads=settings.threads, label="X3")
-    found = iter(networks)
+    remaining = iter(networks)
     groups, rows, heads = [], [], []
     for column, plans_of in zip(settings.columns, seeded):
-        own = [next(found) for _ in plans_of]
+        own = [next(remaining) for _ in plans_of]
         heads_now = [network.head for network in own]
         group = HeadGroup(column.title, heads_now, column.untrained(heads_now[0].n_classes, settings.untrained))
         groups.append(group)
@@ -177,10 +177,10 @@ def _imagenet(name: str) -> HeadGroup:
     from ...torch_door import nn, torch
     from ..nets.pretrained import pretrained
 
-    found = pretrained(name)
-    layer = found.net.classifier
+    network = pretrained(name)
+    layer = network.net.classifier
     shape = f"K={layer.out_features}, H={layer.in_features}"
-    head = Head(layer.weight.detach().numpy(), layer.bias.detach().numpy(), found.classes, name=name)
+    head = Head(layer.weight.detach().numpy(), layer.bias.detach().numpy(), network.classes, name=name)
     untrained = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -206,7 +206,7 @@ _NOTES = [
     "are those without it.",
     "Rules: 'similar', std(norm(w)) at most 20 % of the mean; 'small', mean abs(b) at most 10 % of the mean norm(w); "
     "'evenly distributed', the cosines' deviation at most half of that of untrained weights. A statement that "
-    "untrained layers meet too says nothing about training. Distance is min over rotations R and scales s of norm(W "
+    "untrained layers meet too decides nothing. Distance is min over rotations R and scales s of norm(W "
     "- s S R) / norm(W), S the optimal structure.",
 ]
 
@@ -216,26 +216,30 @@ def cosine_deviation(head: Head) -> float:
     return float(np.sqrt(np.mean((pair_cosines(head) + 1 / (head.n_classes - 1)) ** 2)))
 
 
+def _hollow(untrained: float, most: float) -> str:
+    return "untrained layers meet it too" if untrained <= most else ""
+
+
 def _rows(group: HeadGroup) -> list[Row]:
     """The numbers of one column; those of untrained weights stand in the labels."""
     reports, before = ([structure_report(head) for head in heads] for heads in (group.trained, group.untrained))
     where = group.title.split("\n")[-1]
     optimum = -1 / (group.trained[0].n_classes - 1)
 
-    def over(of: Any, found: list[StructureReport]) -> Mean:
-        return Mean.of([of(report) for report in found])
+    def over(of: Any, some: list[StructureReport]) -> Mean:
+        return Mean.of([of(report) for report in some])
 
-    spread, untrained_spread = (over(lambda r: 100 * r.norms.std / r.norms.mean, found) for found in (reports, before))
-    bias, untrained_bias = (over(lambda r: 100 * r.bias_to_norm, found) for found in (reports, before))
+    spread, untrained_spread = (over(lambda r: 100 * r.norms.std / r.norms.mean, some) for some in (reports, before))
+    bias, untrained_bias = (over(lambda r: 100 * r.bias_to_norm, some) for some in (reports, before))
     deviation, untrained_deviation = (
         Mean.of([cosine_deviation(head) for head in heads]) for heads in (group.trained, group.untrained)
     )
-    similar = Statement("weights of similar magnitude", most=20)
-    small = Statement("small biases", most=10)
+    similar = Statement("weights of similar magnitude", most=20, hollow=_hollow(untrained_spread.value, 20))
+    small = Statement("small biases", most=10, hollow=_hollow(untrained_bias.value, 10))
     even = Statement("evenly distributed", most=round(untrained_deviation.value / 2, 3))
     norm, cosine = over(lambda r: r.norms.mean, reports), over(lambda r: r.cosines.mean, reports)
-    distance, far = (over(lambda r: r.distance, found) for found in (reports, before))
-    centred, centred_far = (over(lambda r: r.centred_distance, found) for found in (reports, before))
+    distance, far = (over(lambda r: r.distance, some) for some in (reports, before))
+    centred, centred_far = (over(lambda r: r.centred_distance, some) for some in (reports, before))
 
     def label(text: str, random: Mean, digits: int) -> str:
         return f"{where}: {text} (untrained: {random.value:.{digits}f})"

@@ -22,8 +22,8 @@ from ...metrics import auroc
 from ...runs import Draft, Store
 from ..training import TrainSettings
 from .base import Result, Settings
-from .judge import claim_tables, detection
-from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
+from .judge import Detected, claim_tables, detected
+from .networks import Images, NetworkPlan, TrainedNetwork, subsets
 from .verdict import Kind, Mean, Reported, Row, Statement, printed
 from .x01_mnist import FASHION, MNIST, POINTS
 
@@ -148,18 +148,19 @@ SCALES = {
     "paper": StructureSettings(runs=3),
 }
 
-Found = tuple[TrainedNetwork, dict[str, Any]]
-Parts = dict[str, list[Found]]
+Parts = dict[str, list[Detected]]
 
 
 def run(settings: StructureSettings, store: Store, engine: Engine) -> Result:
     """Train every structure, then the study of scales and the aligned ones; pictures are those of the first run."""
     planned = _plans(settings)
     plans = [plan for _, _, plan in planned]
-    every: list[Found] = engine.map(partial(_one, store), plans, threads=settings.threads, label="X4")
+    every: list[Detected] = engine.map(
+        partial(detected, store, nearest=_nearest), plans, threads=settings.threads, label="X4"
+    )
     parts: dict[str, Parts] = {"main": {}, "aligned": {}, "scale": {}}
-    for (part, name, _), pair in zip(planned, every):
-        parts[part].setdefault(name, []).append(pair)
+    for (part, name, _), one in zip(planned, every):
+        parts[part].setdefault(name, []).append(one)
     main, aligned, scales = parts.values()
     return Result(
         rows=[
@@ -174,8 +175,8 @@ def run(settings: StructureSettings, store: Store, engine: Engine) -> Result:
         captions=_CAPTIONS,
         tables=_tables(settings, main, aligned, scales),
         notes=_notes(settings),
-        subsets=subsets([network for network, _ in every]),
-        seconds=sum(network.seconds for network, _ in every),
+        subsets=subsets([one.network for one in every]),
+        seconds=sum(one.seconds for one in every),
     )
 
 
@@ -207,22 +208,19 @@ _CAPTIONS = {
 }
 
 
-def _one(store: Store, plan: NetworkPlan) -> Found:
-    network = trained(store, plan)
-    found = detection(network, plan.ood[0].name).json()
-    nearest = network.run.step("nearest", partial(_nearest, network), inputs={"features": network.made})
-    found["auroc"] |= nearest.json()
-    return network, found
-
-
 def _nearest(network: TrainedNetwork, draft: Draft) -> None:
     score = estimator("knn").fit(network.head, network.train).uncertainty
     (ood,) = network.ood.values()
     draft.json({"knn": 100 * auroc(score(network.test), score(ood)).value})
 
 
-def _over(pairs: list[Found], key: str, estimator: str | None = None) -> Mean:
-    return Mean.of([found[key] if estimator is None else found[key][estimator] for _, found in pairs])
+def _over(networks: list[Detected], key: str, estimator: str | None = None) -> Mean:
+    """Of accuracy, cross-entropy, or with `estimator` of its AUROC."""
+    return Mean.of([_aurocs(one)[estimator] if estimator else one.numbers[key] for one in networks])
+
+
+def _aurocs(one: Detected) -> dict[str, float]:
+    return {**one.numbers["auroc"], "knn": one.numbers["knn"]}
 
 
 def _rows(main: Parts) -> list[Row]:
@@ -253,7 +251,7 @@ def _rows(main: Parts) -> list[Row]:
 
 def _runs(main: Parts) -> list[dict[str, dict[str, Any]]]:
     """What was detected in each run, by structure."""
-    return [dict(zip(main, [detected for _, detected in run])) for run in zip(*main.values())]
+    return [dict(zip(main, [one.numbers for one in run])) for run in zip(*main.values())]
 
 
 def _gap(run: dict[str, dict[str, Any]]) -> float:
@@ -269,7 +267,7 @@ def _excess(run: dict[str, dict[str, Any]]) -> float:
 _SIDES = ((TRAINABLE, "optimal"), ("sandwich", "stack", "lopsided"))
 
 
-def _table_rows(name: str, label: str, pairs: list[Found], *, counts: bool = True) -> list[Row]:
+def _table_rows(name: str, label: str, pairs: list[Detected], *, counts: bool = True) -> list[Row]:
     """The three numbers that the paper's table has."""
     paper = PAPER[name]
     loss: Kind = "loss"
@@ -297,16 +295,17 @@ def _notes(settings: StructureSettings) -> list[str]:
 
 
 def _tables(settings: StructureSettings, main: Parts, aligned: Parts, scales: Parts) -> dict[str, list[dict[str, Any]]]:
-    named = [(f"{settings.net}, {name}", found) for name, pairs in main.items() for _, found in pairs]
+    named = [(f"{settings.net}, {name}", one.numbers) for name, pairs in main.items() for one in pairs]
     return {
-        "networks": [_table_row(name, *pair) for name, pairs in main.items() for pair in pairs],
-        "aligned": [_table_row(name, *pair) for name, pairs in aligned.items() for pair in pairs],
-        "scales": [_table_row(name, *pair) for name, pairs in scales.items() for pair in pairs],
+        "networks": [_table_row(name, one) for name, pairs in main.items() for one in pairs],
+        "aligned": [_table_row(name, one) for name, pairs in aligned.items() for one in pairs],
+        "scales": [_table_row(name, one) for name, pairs in scales.items() for one in pairs],
         **claim_tables(named, ("T19", "T21", "T23")),
     }
 
 
-def _table_row(name: str, network: TrainedNetwork, found: dict[str, Any]) -> dict[str, Any]:
+def _table_row(name: str, one: Detected) -> dict[str, Any]:
+    network = one.network
     plan, z = network.plan, network.train.array()
     labels = np.asarray(network.test.labels)
     logits = network.head.logits(network.test.array())
@@ -315,12 +314,13 @@ def _table_row(name: str, network: TrainedNetwork, found: dict[str, Any]) -> dic
     return {
         "structure": name,
         "norm": plan.norm if isinstance(plan, StructurePlan) else float(network.head.weight_norms.mean()),
-        "seed": plan.training.seed,
+        "seed": one.seed,
         "median_norm_z": float(np.median(network.head.norms(z))),
         "dead_features": int((z.max(axis=0) == 0).sum()),
         "class_accuracy": [100 * float(right[labels == k].mean()) for k in classes],
         "class_confidence": [float(np.median(confidence[labels == k])) for k in classes],
-        **{key: found[key] for key in ("accuracy", "cross_entropy", "auroc", "causes", "more_confident")},
+        **{key: one.numbers[key] for key in ("accuracy", "cross_entropy", "causes", "more_confident")},
+        "auroc": _aurocs(one),
     }
 
 
@@ -330,7 +330,7 @@ def _figures(settings: StructureSettings, main: Parts, aligned: Parts, scales: P
 
     outcomes, planes, histograms = [], {}, {}
     for name, pairs in main.items():
-        first, ood = pairs[0][0], settings.ood.name
+        first, ood = pairs[0].network, pairs[0].ood
         shape = MAKERS[name](3, 2) if name in MAKERS else flattened(first.head)
         accuracy, loss = _over(pairs, "accuracy"), _over(pairs, "cross_entropy")
         theirs = PAPER[name]["cross_entropy"].value
@@ -341,11 +341,11 @@ def _figures(settings: StructureSettings, main: Parts, aligned: Parts, scales: P
         values |= {label: (mean.value, mean.standard_error) for label, mean in area.items()}
         outcomes.append(Outcome(name, shape, words, values))
         rng = np.random.default_rng([settings.seed, 2])
-        some, few = (np.sort(rng.permutation(len(rows))[:POINTS]) for rows in (first.test, first.ood[ood]))
+        some, few = (np.sort(rng.permutation(len(rows))[:POINTS]) for rows in (first.test, ood))
         shown = first.test.take(some)
-        planes[name] = (first.head, shown.array(), np.asarray(shown.labels), first.ood[ood].rows(few))
-        histograms[name] = (first.head, first.test.array(), first.ood[ood].array())
-    lines = {name: [_line(pair) for pair in pairs] for name, pairs in scales.items()}
+        planes[name] = (first.head, shown.array(), np.asarray(shown.labels), ood.rows(few))
+        histograms[name] = (first.head, first.test.array(), ood.array())
+    lines = {name: [_line(one) for one in pairs] for name, pairs in scales.items()}
     every = {name: [*map(_line, pairs), *lines[name]] for name, pairs in main.items()}
     printed_points = {
         name: (line["cross_entropy"].value, line["auroc"].value, line["auroc"].standard_error)
@@ -355,7 +355,7 @@ def _figures(settings: StructureSettings, main: Parts, aligned: Parts, scales: P
         "structures": structure_figure(outcomes),
         "planes": structure_planes(planes),
         "scales": scale_figure({name: lines[name] for name in MAKERS}, settings.norm, lines[TRAINABLE][0]),
-        "losses": loss_figure(every, [_line(pair) for pairs in aligned.values() for pair in pairs], printed_points),
+        "losses": loss_figure(every, [_line(one) for pairs in aligned.values() for one in pairs], printed_points),
         "histograms": familiarity_histograms(histograms),
     }
 
@@ -363,8 +363,8 @@ def _figures(settings: StructureSettings, main: Parts, aligned: Parts, scales: P
 _SHOWN = {"U_entropy": "entropy", "U_density": "density", "kNN": "knn"}
 
 
-def _line(pair: Found) -> dict[str, float]:
-    network, found = pair
-    norm = network.plan.norm if isinstance(network.plan, StructurePlan) else 1.0
-    kept = {key: found[key] for key in ("accuracy", "cross_entropy")}
-    return {"norm": norm, **kept, "entropy": found["auroc"]["entropy"]}
+def _line(one: Detected) -> dict[str, float]:
+    plan = one.network.plan
+    kept = {key: one.numbers[key] for key in ("accuracy", "cross_entropy")}
+    norm = plan.norm if isinstance(plan, StructurePlan) else 1.0
+    return {"norm": norm, **kept, "entropy": one.numbers["auroc"]["entropy"]}

@@ -21,8 +21,8 @@ from ...runs import Draft, Store
 from ..datasets import find
 from ..training import TrainSettings
 from .base import Result, Settings
-from .judge import claim_tables, detection
-from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
+from .judge import Detected, claim_tables, detected
+from .networks import Images, NetworkPlan, TrainedNetwork, subsets
 from .triples import Search, landing, rank_triples
 from .verdict import Mean, Row, Statement
 
@@ -84,8 +84,6 @@ SCALES = {
     "paper": ActivationSettings(cases=_cases(None, None), search=_EVERY_TRIPLE, runs=3),
 }
 
-Found = tuple[TrainedNetwork, dict[str, Any], float]
-
 
 def run(settings: ActivationSettings, store: Store, engine: Engine) -> Result:
     """Rank the triples, then train each case `runs` times; the heat maps are those of the first run."""
@@ -94,26 +92,28 @@ def run(settings: ActivationSettings, store: Store, engine: Engine) -> Result:
     triples = rank_triples(settings.search, settings, store, engine)
     suspect = find(settings.search.data.dataset).classes[settings.suspect]
     cases = [*settings.cases, _worst(settings, triples.most_taken_for(suspect))]
-    tasks = [(case, own) for own in settings.single_runs() for case in cases]
-    done: list[Found] = engine.map(partial(_one_network, store), tasks, threads=settings.threads, label="X5")
-    found = {case: done[index :: len(cases)] for index, case in enumerate(cases)}
-    rows = [row for case in cases for row in _rows(case, found[case])]
+    todo = [_plan(case, own) for own in settings.single_runs() for case in cases]
+    done: list[Detected] = engine.map(
+        partial(detected, store, activations=_measure), todo, threads=settings.threads, label="X5"
+    )
+    runs = {case: done[index :: len(cases)] for index, case in enumerate(cases)}
+    rows = [row for case in cases for row in _rows(case, runs[case])]
     figures: dict[str, Figure | bytes] = {}
-    figures |= {case.name: heat_map(**_rows_to_show(found[case][0][0])) for case in cases}
+    figures |= {case.name: heat_map(**_rows_to_show(runs[case][0].network)) for case in cases}
     return Result(
-        rows=[*rows, *_failure_rows(cases, found, suspect), *triples.rows(suspect)],
-        figures=figures | {"histograms": _histograms(found), "triples": triples.picture(suspect)},
+        rows=[*rows, *_failure_rows(cases, runs, suspect), *triples.rows(suspect)],
+        figures=figures | {"histograms": _histograms(runs), "triples": triples.picture(suspect)},
         captions=_captions(cases, suspect),
         tables={
-            "networks": [_flat(case, item) for case in cases for item in found[case]],
+            "networks": [_flat(one) for case in cases for one in runs[case]],
             "triples": triples.table,
             "classes": triples.effects(),
-            **claim_tables([(_named(item[0]), item[1]) for item in done], ("T19",)),
-            "T22": [{"network": _named(network), **numbers["magnified"]} for network, numbers, _ in done],
+            **claim_tables([(_named(one.network), one.numbers) for one in done], ("T19",)),
+            "T22": [{"network": _named(one.network), **one.numbers["magnified"]} for one in done],
         },
-        notes=[*(f"{case.name}: {_title(case)}." for case in cases), *_NOTES],
-        subsets=subsets([network for network, _, _ in done]) + triples.subsets,
-        seconds=sum(network.seconds + seconds for network, _, seconds in done) + triples.seconds,
+        notes=[*(f"{case.name}: {runs[case][0].title}." for case in cases), *_NOTES],
+        subsets=subsets([one.network for one in done]) + triples.subsets,
+        seconds=sum(one.seconds for one in done) + triples.seconds,
     )
 
 
@@ -136,9 +136,8 @@ _NOTES = [
 ]
 
 
-def _one_network(store: Store, task: tuple[Case, ActivationSettings]) -> Found:
-    case, settings = task
-    plan = NetworkPlan(
+def _plan(case: Case, settings: ActivationSettings) -> NetworkPlan:
+    return NetworkPlan(
         data=case.data,
         ood=(case.ood,),
         net=settings.net,
@@ -147,11 +146,6 @@ def _one_network(store: Store, task: tuple[Case, ActivationSettings]) -> Found:
             epochs=settings.epochs, seed=settings.seed, threads=settings.threads, precision="float32"
         ),
     )
-    network = trained(store, plan)
-    detected = detection(network, case.ood.name)
-    measured = network.run.step("activations", partial(_measure, network), inputs={"features": network.made})
-    seconds = sum(float(step.provenance.get("seconds", 0.0)) for step in (detected, measured))
-    return network, {**detected.json(), **measured.json()}, seconds
 
 
 def _measure(network: TrainedNetwork, draft: Draft) -> None:
@@ -171,16 +165,12 @@ def _measure(network: TrainedNetwork, draft: Draft) -> None:
 def _columns(network: TrainedNetwork) -> dict[str, dict[str, Any]]:
     """s_max, norm(z) and max cos of train, test and OOD inputs."""
     head, (ood,) = network.head, network.ood.values()
-    found = {}
+    columns = {}
     for name, features in (("train", network.train), ("test", network.test), ("OOD", ood)):
         z = features.array()
         confidence = -scores(head, features, ("max",), plain=True)["max"].astype(np.float64)
-        found[name] = {"s_max": confidence, "norm": head.norms(z), "cos": head.cosines(z).max(axis=1)}
-    return found
-
-
-def _title(case: Case) -> str:
-    return f"{case.data.name} against {case.ood.name}"
+        columns[name] = {"s_max": confidence, "norm": head.norms(z), "cos": head.cosines(z).max(axis=1)}
+    return columns
 
 
 def _named(network: TrainedNetwork) -> str:
@@ -188,35 +178,36 @@ def _named(network: TrainedNetwork) -> str:
     return f"{plan.net}({plan.config['features']}) on {plan.data.name}, seed {plan.training.seed}"
 
 
-def _rows(case: Case, found: list[Found]) -> list[Row]:
+def _rows(case: Case, runs: list[Detected]) -> list[Row]:
+    every = [one.numbers for one in runs]
+
     def over(name: str) -> Mean:
-        return Mean.of([numbers["auroc"][name] for _, numbers, _ in found])
+        return Mean.of([numbers["auroc"][name] for numbers in every])
 
     def ratio(column: str) -> Mean:
-        medians = [numbers["medians"] for _, numbers, _ in found]
+        medians = [numbers["medians"] for numbers in every]
         return Mean.of([own["OOD"][column] / own["train"][column] for own in medians])
 
     weaker, unusual = over("norm"), over("familiarity")
     return [
-        Row(f"{case.name}: accuracy", Mean.of([numbers["accuracy"] for _, numbers, _ in found]), unit="%"),
+        Row(f"{case.name}: accuracy", Mean.of([numbers["accuracy"] for numbers in every]), unit="%"),
         Row(f"{case.name}: median norm(z) of OOD over that of training", ratio("norm"), unit="times", digits=2),
         Row(f"{case.name}: median max cos of OOD over that of training", ratio("cos"), unit="times", digits=2),
         Row(f"{case.name}: AUROC of norm(z)", weaker, Statement("OOD has lower magnitude", least=50), "%"),
         Row(f"{case.name}: AUROC of max cos", unusual, Statement("unusual combinations", least=50), "%"),
         Row(f"{case.name}: AUROC of U_entropy", over("entropy"), unit="%"),
-        Row(f"{case.name}: overlap", Mean.of([numbers["causes"]["overlap"] for _, numbers, _ in found]), unit="%"),
+        Row(f"{case.name}: overlap", Mean.of([numbers["causes"]["overlap"] for numbers in every]), unit="%"),
     ]
 
 
-def _failure_rows(cases: list[Case], found: dict[Case, list[Found]], suspect: str) -> list[Row]:
+def _failure_rows(cases: list[Case], runs: dict[Case, list[Detected]], suspect: str) -> list[Row]:
     """What the paper says of the failure, for the cases with the suspect class: all after the first two."""
-    usual = found[cases[1]]
+    usual = [one.numbers["auroc"]["entropy"] for one in runs[cases[1]]]
     rows = []
     for case in cases[2:]:
-        landed = [own for _, numbers, _ in found[case] for own in numbers["landing"] if own["class"] == suspect]
+        landed = [own for one in runs[case] for own in one.numbers["landing"] if own["class"] == suspect]
         share, confident = (Mean.of([own[name] for own in landed]) for name in ("share", "confident_share"))
-        pairs = zip(usual, found[case])
-        change = Mean.of([b["auroc"]["entropy"] - a["auroc"]["entropy"] for (_, a, _), (_, b, _) in pairs])
+        change = Mean.of([one.numbers["auroc"]["entropy"] - other for one, other in zip(runs[case], usual)])
         poor = Statement("poor OOD detection", most=0)
         into = Statement("consistently mapped into that class", least=50)
         more = f"{case.name}: ... with more confidence than the median training input"
@@ -228,10 +219,9 @@ def _failure_rows(cases: list[Case], found: dict[Case, list[Found]], suspect: st
     return rows
 
 
-def _flat(case: Case, item: Found) -> dict[str, Any]:
-    network, numbers, _ = item
-    known = {"case": _title(case), "seed": network.plan.training.seed, "accuracy": numbers["accuracy"]}
-    return known | {name: numbers[name] for name in ("auroc", "causes", "medians", "landing")}
+def _flat(one: Detected) -> dict[str, Any]:
+    kept = ("accuracy", "auroc", "causes", "medians", "landing")
+    return {"case": one.title, "seed": one.seed, **{name: one.numbers[name] for name in kept}}
 
 
 def _rows_to_show(network: TrainedNetwork) -> dict[str, Any]:
@@ -256,15 +246,12 @@ def _rows_to_show(network: TrainedNetwork) -> dict[str, Any]:
     }
 
 
-def _histograms(found: dict[Case, list[Found]]) -> "Figure":
+def _histograms(runs: dict[Case, list[Detected]]) -> "Figure":
     from ..plots.familiarity import familiarity_histograms
 
-    first = {_title(case): own[0][0] for case, own in found.items()}
+    first = [own[0] for own in runs.values()]
     return familiarity_histograms(
-        {
-            title: (network.head, network.test.array(), network.ood[network.plan.ood[0].name].array())
-            for title, network in first.items()
-        }
+        {one.title: (one.network.head, one.network.test.array(), one.ood.array()) for one in first}
     )
 
 

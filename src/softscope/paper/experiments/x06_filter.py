@@ -131,7 +131,7 @@ def run(settings: FilterSettings, store: Store, engine: Engine) -> Result:
     every = [[_scan(own, depth, known, store, engine) for depth in own.depths] for own in settings.single_runs()]
     climbs = [climb(scans[0].network, scans[0].words, scans[0].wanted) for scans in every]
     logits = [scans[0].network.evaluate(test.bits) for scans in every]
-    rows = _rows(every, climbs, [_digit_odds(found) for found, _ in logits])
+    rows = _rows(every, climbs, [_digit_odds(own) for own, _ in logits])
     first = every[0]
     timings = {
         f"{what}_seconds": sum(s.seconds[i] for own in every for s in own)
@@ -173,19 +173,23 @@ def _scan(settings: FilterSettings, depth: int, known: Digits, store: Store, eng
     what = Range(settings.seed, 0, settings.inputs, settings.top)
     with bar(show=engine.progress) as progress:
         watch = told(progress, settings.inputs)
-        found, seconds = scan_in_store(home, network, what, engine, threads=cores(), watch=watch)
-    finds = bits_of.images(settings.seed, found.numbers.ravel(), _SHAPE).reshape(*found.numbers.shape, *_SHAPE)
-    templates, nearest = _resemblance(settings, found, finds, known)
+        statistics, seconds = scan_in_store(home, network, what, engine, threads=cores(), watch=watch)
+    finds = bits_of.images(settings.seed, statistics.numbers.ravel(), _SHAPE).reshape(
+        *statistics.numbers.shape, *_SHAPE
+    )
+    templates, nearest = _resemblance(settings, statistics, finds, known)
     spent = float(fit.provenance.get("seconds", 0.0)), seconds
-    return Scan(depth, fit.json()["accuracy"], network, found, finds, templates, nearest, spent)
+    return Scan(depth, fit.json()["accuracy"], network, statistics, finds, templates, nearest, spent)
 
 
-def _resemblance(settings: FilterSettings, found: Statistics, finds: NDArray, known: Digits) -> tuple[Match, Match]:
+def _resemblance(
+    settings: FilterSettings, statistics: Statistics, finds: NDArray, known: Digits
+) -> tuple[Match, Match]:
     """How well finds match their own class: correlation with its mean image, distance to its nearest image."""
-    real = found.odds > -np.inf
+    real = statistics.odds > -np.inf
     wanted = np.nonzero(real)[0]
-    alike = template_correlations(finds[real], known.bits, known.labels, found.classes)
-    away = nearest_distances(bits_of.pack(finds[real]), bits_of.pack(known.bits), known.labels, found.classes)
+    alike = template_correlations(finds[real], known.bits, known.labels, statistics.classes)
+    away = nearest_distances(bits_of.pack(finds[real]), bits_of.pack(known.bits), known.labels, statistics.classes)
     tests = (alike, -away.astype(np.float64))
     one, other = (permutation_test(match, wanted, settings.permutations, settings.seed) for match in tests)
     return one, other

@@ -52,14 +52,14 @@ def figures(
     """The finds (fig_noise), the gallery, and noise beside digits; of one run, deepest network first."""
     from ..plots.filter import finds_figure, gallery_figure, noise_and_digits
 
-    found = scans[0].statistics
-    drawn = f"{found.inputs:,} inputs drawn uniformly"
-    noise = {q: (edges(q, found.classes), found.histogram(q) / found.inputs) for q in QUANTITIES}
+    statistics = scans[0].statistics
+    drawn = f"{statistics.inputs:,} inputs drawn uniformly"
+    noise = {q: (edges(q, statistics.classes), statistics.histogram(q) / statistics.inputs) for q in QUANTITIES}
     return {
-        "finds": finds_figure(scans[0].finds, found.odds, known.names, f"Most confident of {drawn}", visible=8),
+        "finds": finds_figure(scans[0].finds, statistics.odds, known.names, f"Most confident of {drawn}", visible=8),
         "gallery": gallery_figure(_gallery(scans, climbed, known), known.names),
         "noise_and_digits": noise_and_digits(
-            noise, _digit_quantities(scans[0], logits, norms), float(found.odds.max()), f"{drawn}, and test digits"
+            noise, _digit_quantities(scans[0], logits, norms), float(statistics.odds.max()), f"{drawn}, and test digits"
         ),
     }
 
@@ -107,13 +107,13 @@ def _share(scan: "Scan", level: float) -> dict[str, Any]:
 
 
 def _class(scan: "Scan", k: int) -> dict[str, Any]:
-    found = scan.statistics
-    share = exact_binomial(int(found.predicted[k]), found.inputs)
+    statistics = scan.statistics
+    share = exact_binomial(int(statistics.predicted[k]), statistics.inputs)
     return {
         "conv_layers": scan.depth,
         "predicted": k,
         "share": share.to_dict(),
-        "best_log_odds": _number(found.odds[k, 0]),
+        "best_log_odds": _number(statistics.odds[k, 0]),
     }
 
 
@@ -124,15 +124,15 @@ def _quantiles(scan: "Scan", quantity: str) -> dict[str, Any]:
 
 
 def _finds(scan: "Scan") -> list[dict[str, Any]]:
-    found = scan.statistics
+    statistics = scan.statistics
     return [
         {
             "conv_layers": scan.depth,
             "predicted": k,
-            "number": int(found.numbers[k, i]),
-            "log_odds": float(found.odds[k, i]),
+            "number": int(statistics.numbers[k, i]),
+            "log_odds": float(statistics.odds[k, i]),
         }
-        for k, i in np.argwhere(found.odds > -np.inf).tolist()
+        for k, i in np.argwhere(statistics.odds > -np.inf).tolist()
     ]
 
 

@@ -13,8 +13,8 @@ from ...engine import Engine
 from ...runs import Store
 from ..training import TrainSettings
 from .base import Result, Settings
-from .judge import claim_tables, detection, together
-from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
+from .judge import Detected, claim_tables, detected, together
+from .networks import Images, NetworkPlan, subsets
 from .verdict import Mean, Row, Statement
 
 SHOWN = {"entropy": "U_entropy", "density": "U_density", "norm": "norm(z)", "familiarity": "max cos"}
@@ -56,14 +56,12 @@ SCALES = {
     "paper": DepthSettings(runs=5),
 }
 
-Found = tuple[TrainedNetwork, dict[str, Any], float]
-
 
 def run(settings: DepthSettings, store: Store, engine: Engine) -> Result:
     """Train `runs` networks for each direction and depth, and set accuracy and AUROC against depth."""
     plans = [plan for own in settings.single_runs() for plan in _plans(own)]
-    every: list[Found] = engine.map(partial(_one_network, store), plans, threads=settings.threads, label="X7")
-    directions = _by_direction(settings, every)
+    every: list[Detected] = engine.map(partial(detected, store), plans, threads=settings.threads, label="X7")
+    directions = _by_direction(every)
     rows = [row for title, depths in directions.items() for row in _rows(title.split()[0], depths)]
     return Result(
         rows=rows,
@@ -81,8 +79,8 @@ def run(settings: DepthSettings, store: Store, engine: Engine) -> Result:
             f"Rules: 'plateaus', the deepest network's accuracy within {_PLATEAU:g} point of that with half its "
             "layers; 'improves significantly', a difference above 0; both by the 95 % interval over runs.",
         ],
-        subsets=subsets([network for network, _, _ in every]),
-        seconds=sum(network.seconds + seconds for network, _, seconds in every),
+        subsets=subsets([one.network for one in every]),
+        seconds=sum(one.seconds for one in every),
     )
 
 
@@ -112,35 +110,29 @@ def _plans(settings: DepthSettings) -> list[NetworkPlan]:
     ]
 
 
-def _one_network(store: Store, plan: NetworkPlan) -> Found:
-    network = trained(store, plan)
-    step = detection(network, plan.ood[0].name)
-    return network, step.json(), float(step.provenance.get("seconds", 0.0))
+Depths = dict[int, list[Detected]]
 
 
-Depths = dict[int, list[Found]]
-
-
-def _by_direction(settings: DepthSettings, every: list[Found]) -> dict[str, Depths]:
+def _by_direction(every: list[Detected]) -> dict[str, Depths]:
     """title -> number of convolutions -> the runs."""
-    found: dict[str, Depths] = {}
-    for item in every:
-        plan = item[0].plan
-        depths = found.setdefault(f"{plan.data.name} against {plan.ood[0].name}", {})
-        depths.setdefault(2 * plan.config["blocks"], []).append(item)
-    return found
+    directions: dict[str, Depths] = {}
+    for one in every:
+        depths = directions.setdefault(one.title, {})
+        depths.setdefault(2 * one.network.plan.config["blocks"], []).append(one)
+    return directions
 
 
-def _values(found: list[Found], name: str) -> list[float]:
-    """One value a run: accuracy, or the AUROC of an estimator."""
-    return [float(numbers["accuracy"] if name == "accuracy" else numbers["auroc"][name]) for _, numbers, _ in found]
+def _values(runs: list[Detected], name: str) -> list[float]:
+    """One value for each run: accuracy, or the AUROC of an estimator."""
+    numbers = [one.numbers for one in runs]
+    return [float(own["accuracy"] if name == "accuracy" else own["auroc"][name]) for own in numbers]
 
 
 def _rows(learned: str, depths: Depths) -> list[Row]:
     rows = []
-    for layers, found in depths.items():
+    for layers, runs in depths.items():
         for name, words in (("accuracy", "accuracy"), ("entropy", "AUROC of U_entropy")):
-            rows.append(Row(f"{learned}: {words}, {layers} layers", Mean.of(_values(found, name)), unit="%"))
+            rows.append(Row(f"{learned}: {words}, {layers} layers", Mean.of(_values(runs, name)), unit="%"))
     shallow, half, deep = min(depths), max(depths) // 2, max(depths)
     gained = _gain(depths, "accuracy", half, deep)
     plateau = Statement("quickly plateaus", -_PLATEAU, _PLATEAU)
@@ -163,17 +155,14 @@ def _tables(directions: dict[str, Depths]) -> dict[str, list[dict[str, Any]]]:
     alike = []
     numbers = []
     for title, depths in directions.items():
-        for layers, found in depths.items():
-            plan = found[0][0].plan
+        for layers, runs in depths.items():
+            plan = runs[0].network.plan
             known = {"network": f"VGG, {layers} conv layers, on {plan.data.name}", "ood": plan.ood[0].name}
-            alike.append(known | together([network for network, _, _ in found], known["ood"]))
-            for network, detected, _ in found:
-                name = f"{known['network']}, seed {network.plan.training.seed}"
-                named.append((name, detected))
-                numbers.append(
-                    {"direction": title, "layers": layers, "seed": network.plan.training.seed}
-                    | {"accuracy": detected["accuracy"], **detected["auroc"], **detected["causes"]}
-                )
+            alike.append(known | together([one.network for one in runs], known["ood"]))
+            for one in runs:
+                named.append((f"{known['network']}, seed {one.seed}", one.numbers))
+                own = {"accuracy": one.numbers["accuracy"], **one.numbers["auroc"], **one.numbers["causes"]}
+                numbers.append({"direction": title, "layers": layers, "seed": one.seed, **own})
     return {"runs": numbers, **claim_tables(named, ("T19", "T23")), "T26": alike}
 
 
@@ -183,7 +172,7 @@ def _picture(directions: dict[str, Depths]) -> Any:
     names = ("accuracy", *SHOWN)
     return against_depth(
         {
-            title: {name: {layers: _values(found, name) for layers, found in depths.items()} for name in names}
+            title: {name: {layers: _values(runs, name) for layers, runs in depths.items()} for name in names}
             for title, depths in directions.items()
         }
     )

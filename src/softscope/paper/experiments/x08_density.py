@@ -26,8 +26,8 @@ from ..training import TrainSettings
 from .base import Result, Settings
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
 from .verdict import Mean, Row, Statement
-from .x09_five_sets import SCALES as NETWORKS
-from .x09_five_sets import plans
+from .x09_plans import SCALES as NETWORKS
+from .x09_plans import plans
 
 CHOICES = {
     "fit": "free EM",
@@ -187,9 +187,9 @@ def _outcome_rows(searches: Searches, softmax: Mapping[str, float]) -> list[Row]
 
 def _chosen(searches: Searches, softmax: Mapping[str, float]) -> list[dict[str, Any]]:
     """What each rule chose on each network, and softmax beside it."""
-    found = []
+    chosen = []
     for name, search in searches.items():
-        found.append(
+        chosen.append(
             {"trained on": name, "score": "U_entropy", "setting": "", "mean AUROC, %": round(softmax[name], 1)}
         )
         for rule, one in (
@@ -199,8 +199,8 @@ def _chosen(searches: Searches, softmax: Mapping[str, float]) -> list[dict[str, 
             ("kernel density, chosen by AUROC", search.kernel),
         ):
             area = round(one.mean_auroc, 1)
-            found.append({"trained on": name, "score": rule, "setting": words(one), "mean AUROC, %": area})
-    return found
+            chosen.append({"trained on": name, "score": rule, "setting": words(one), "mean AUROC, %": area})
+    return chosen
 
 
 def _settings(searches: Searches) -> list[dict[str, Any]]:

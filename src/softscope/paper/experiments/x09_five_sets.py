@@ -1,13 +1,6 @@
-"""X9 (table_AUROC_bench, top; fig_grid_auroc; fig_cifar_etc): five data sets, each network against the other four.
+"""X9 (table_AUROC_bench, top; fig_grid_auroc; fig_cifar_etc): five data sets, each network against the other four."""
 
-ResNet18, every image 32x32 RGB; MNIST and Fashion-MNIST are brought to that format by the network's own input rule.
-The paper trains for 100 epochs by a public script (huyvnphan/PyTorch_CIFAR10): SGD with Nesterov momentum, one-cycle
-rate with its peak at 1e-2, weight decay 1e-2, batches of 256, crops and mirrors. Scale overnight follows it in decay
-and augmentation with a higher peak, which gets there in fewer epochs; laptop and paper have peak 0.1 and decay 5e-4.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,23 +9,19 @@ import numpy as np
 from ...engine import Engine
 from ...estimators import Density
 from ...runs import Store
-from ..training import TrainSettings
-from ..training.settings import Augment, Precision
 from . import table
-from .base import Result, Settings
+from .base import Result
 from .judge import MINOR, Judged, judged
 from .literature import beside, shared_pairs
-from .networks import Images, NetworkPlan, TrainedNetwork, is_trained, subsets
+from .networks import NetworkPlan, TrainedNetwork, is_trained, subsets
 from .table import COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, over_runs
 from .verdict import Mean, Reported, Row, Statement, printed
+from .x09_plans import NAMES, SCALES, FiveSettings, plans
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAMES = ("mnist", "fashion_mnist", "svhn", "cifar10", "cifar100")
-_AUGMENT: Mapping[str, Augment] = {"svhn": "crop", "cifar10": "crop+flip", "cifar100": "crop+flip"}
-# The authors' script crops and mirrors everything; a mirrored digit is not a digit.
-AUGMENT_ALL: Mapping[str, Augment] = {"mnist": "crop", "fashion_mnist": "crop+flip", **_AUGMENT}
+__all__ = ["SCALES", "run"]
 
 #: densities beside the paper's, which is "density"
 BESIDE = {
@@ -41,114 +30,6 @@ BESIDE = {
     "density-labels-log": "U_density from labels, log z",
 }
 HEADINGS = {**COLUMNS, **TEMPERATURE, **BESIDE}
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How long a network of one data set is trained: `epochs` over `train` images (None: all)."""
-
-    epochs: int = 100
-    train: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FiveSettings(Settings):
-    """`recipes` by data set, in the order of the table; `test` images of each set are scored (None: all).
-
-    `piecewise`: judge the networks that the store has and train the next ones, one after the other, instead of waiting
-    for all of them.
-    """
-
-    recipes: Mapping[str, Recipe] = field(default_factory=lambda: dict.fromkeys(NAMES, Recipe()))
-    test: int | None = None
-    batch: int = 128
-    precision: Precision = "auto"
-    net: str = "resnet18"
-    threads: int = 2
-    lr: float = 0.1
-    weight_decay: float = 5e-4
-    average: float = 0.0
-    snapshots: int = 0
-    augment: Mapping[str, Augment] = field(default_factory=lambda: _AUGMENT)
-    piecewise: bool = False
-
-
-SCALES = {
-    "smoke": FiveSettings(
-        recipes=dict.fromkeys(("digits-0-1-2", "digits-3-4-5", "digits-6-7-8-9"), Recipe(epochs=4)),
-        batch=16,
-        precision="float32",
-        net="small",
-        threads=1,
-    ),
-    "laptop": FiveSettings(
-        recipes={
-            "mnist": Recipe(epochs=2, train=20_000),
-            "fashion_mnist": Recipe(epochs=3, train=20_000),
-            "svhn": Recipe(epochs=7, train=15_000),
-            "cifar10": Recipe(epochs=8, train=20_000),
-            "cifar100": Recipe(epochs=6, train=35_000),
-        },
-        test=5_000,
-        batch=128,
-        precision="bfloat16",
-    ),
-    # One thread, so that two networks train side by side; float32, because bfloat16 takes 12 times as long on cores
-    # that do not have it (AVX2: 67 images/s and thread against 5).
-    "overnight": FiveSettings(
-        runs=3,
-        recipes={
-            "mnist": Recipe(epochs=4),
-            "fashion_mnist": Recipe(epochs=12),
-            "svhn": Recipe(epochs=8),
-            "cifar10": Recipe(epochs=30),
-            "cifar100": Recipe(epochs=40),
-        },
-        lr=0.05,
-        weight_decay=1e-2,
-        batch=128,
-        precision="float32",
-        threads=1,
-        average=0.25,
-        snapshots=6,
-        augment=AUGMENT_ALL,
-        piecewise=True,
-    ),
-    "paper": FiveSettings(runs=5),
-}
-
-
-def plans(settings: FiveSettings) -> list[NetworkPlan]:
-    """The networks of one run, one for each data set."""
-    images = {name: _images(name, recipe, settings.test) for name, recipe in settings.recipes.items()}
-    return [
-        NetworkPlan(
-            data=images[name],
-            ood=tuple(replace(own, train=None) for other, own in images.items() if other != name),
-            net=settings.net,
-            training=TrainSettings(
-                optimizer="sgd",
-                lr=settings.lr,
-                weight_decay=settings.weight_decay,
-                epochs=recipe.epochs,
-                batch=settings.batch,
-                augment=settings.augment.get(name, "none"),
-                standardise=True,
-                precision=settings.precision,
-                seed=settings.seed,
-                threads=settings.threads,
-                average=settings.average,
-            ),
-            snapshots=settings.snapshots,
-        )
-        for name, recipe in settings.recipes.items()
-    ]
-
-
-def _images(name: str, recipe: Recipe, test: int | None) -> Images:
-    """The data set, or some of its classes: digits-0-1-2."""
-    dataset, *classes = name.split("-")
-    return Images(dataset, tuple(map(int, classes)) or None, train=recipe.train, test=test)
 
 
 def densities(network: TrainedNetwork) -> dict[str, Density]:
@@ -215,7 +96,7 @@ def time_left(done: Sequence[Judged], left: Sequence[NetworkPlan]) -> float | No
 
 def _result(lines: Lines, left: Sequence[NetworkPlan]) -> Result:
     every = [own for runs in lines.values() for own in runs]
-    shared = tuple(line for found in shared_pairs(lines).values() for line in found)
+    shared = tuple(line for studies in shared_pairs(lines).values() for line in studies)
     tables = _tables(lines) | ({"literature": beside(lines, shared)} if shared else {})
     seconds = time_left(every, left)
     unfinished = [f"{plan.data.name}, seed {plan.training.seed}" for plan in left]
@@ -286,7 +167,7 @@ def _statements(lines: Lines, five: bool) -> list[Row]:
         return per_run(lambda run: sum(table.value(own, more) > table.value(own, less) for own in run))
 
     def claims(own: Judged, claim: str, what: str) -> list[float]:
-        return [float(found[claim][what]) for found in own.numbers["claims"].values()]
+        return [float(by_claim[claim][what]) for by_claim in own.numbers["claims"].values()]
 
     lowest = per_run(lambda run: min(table.value(o, "plain-entropy") - table.value(o, "plain-max") for o in run))
     lost = per_run(lambda run: 100 * max(c.rounding.value for own in run for c in own.diagnosis.causes.values()))

@@ -10,8 +10,9 @@ from .literature import ALIKE, OURS, Line, beside, literature, ours, shared_pair
 from .networks import subsets
 from .table import Lines
 from .verdict import Mean, Reported, Row, Statement, printed
-from .x09_five_sets import SCALES as SCALES
-from .x09_five_sets import FiveSettings, measured, trained_how
+from .x09_five_sets import measured, trained_how
+from .x09_plans import SCALES as SCALES
+from .x09_plans import FiveSettings
 
 
 def run(settings: FiveSettings, store: Store, engine: Engine) -> Result:

@@ -51,8 +51,8 @@ def familiarity_by_set(networks: "Mapping[str, tuple[Histogram, Histogram, Histo
         figure = new_figure(PAGE, 0.9 + 1.35 * len(networks))
         grid = figure.subplots(len(networks), 3, squeeze=False)
         for row, (title, histograms) in zip(grid, networks.items()):
-            for axes, found in zip(row, histograms):
-                _counted(axes, found, looks)
+            for axes, histogram in zip(row, histograms):
+                _counted(axes, histogram, looks)
             row[0].set_title(title)
         for axes, name in zip(grid[-1], _NAMES):
             axes.set_xlabel(name)
@@ -62,9 +62,9 @@ def familiarity_by_set(networks: "Mapping[str, tuple[Histogram, Histogram, Histo
     return figure
 
 
-def _counted(axes: "Axes", found: "Histogram", looks: Mapping[str, tuple[str, object]]) -> None:
-    edges = np.asarray(found.edges)
-    shown = {name: np.asarray(counts, float) for name, counts in found.counts.items() if name != "test"}
+def _counted(axes: "Axes", histogram: "Histogram", looks: Mapping[str, tuple[str, object]]) -> None:
+    edges = np.asarray(histogram.edges)
+    shown = {name: np.asarray(counts, float) for name, counts in histogram.counts.items() if name != "test"}
     for name, counts in shown.items():
         density = counts / (counts.sum() * np.diff(edges))
         if name == "train":

@@ -34,9 +34,9 @@ def finds_figure(images: NDArray, odds: Floats, names: Sequence[str], remark: st
         grid = figure.subplots(top, classes, squeeze=False)
         for k in range(classes):
             for i in range(top):
-                found = odds[k, i] > -np.inf
-                _show(grid[i, k], images[k, i] if found else None, visible)
-                grid[i, k].set_xlabel(percent(float(odds[k, i])) if found else "", fontsize=5, labelpad=1.5)
+                drawn = odds[k, i] > -np.inf
+                _show(grid[i, k], images[k, i] if drawn else None, visible)
+                grid[i, k].set_xlabel(percent(float(odds[k, i])) if drawn else "", fontsize=5, labelpad=1.5)
             grid[0, k].set_title(names[k], loc="center")
     return figure
 

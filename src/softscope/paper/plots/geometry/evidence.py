@@ -23,9 +23,9 @@ def optimum() -> "tuple[Figure, str]":
     left, right = figure.subplots(1, 2)
     sizes = (3, 5, 10)
     for k, (classes, line) in enumerate(zip(sizes, ("-", "--", ":"))):
-        found = t12.descend(classes, classes + 2, starts=6, rng=np.random.default_rng(classes), steps=400)
+        descent = t12.descend(classes, classes + 2, starts=6, rng=np.random.default_rng(classes), steps=400)
         least = t12.least_loss(classes)
-        excess = np.maximum(found.history - least, 1e-16)
+        excess = np.maximum(descent.history - least, 1e-16)
         for one in excess.T:
             left.semilogy(one, ls=line, color=CLASS_COLOURS[k], lw=0.8)
         left.plot([], [], ls=line, color=CLASS_COLOURS[k], label=f"K = {classes}")
@@ -127,10 +127,10 @@ def volumes() -> "tuple[Figure, str]":
     left, right = figure.subplots(1, 2, width_ratios=(1.4, 1))
     sizes = ((2, 2), (3, 2), (3, 3), (4, 3), (4, 8), (5, 8), (10, 16))
     for place, (classes, features) in enumerate(sizes):
-        found = volume.compare(classes, features, 3.0, 300, rng, volume.optimal_weights)
-        spread = place + rng.uniform(-0.28, 0.28, len(found.random))
-        left.plot(spread, found.random[:, 1], ".", color=CLASS_COLOURS[0], ms=1.8, alpha=0.6, rasterized=True)
-        left.plot([place - 0.35, place + 0.35], [found.optimal[1]] * 2, color=OOD, lw=2)
+        regions = volume.compare(classes, features, 3.0, 300, rng, volume.optimal_weights)
+        spread = place + rng.uniform(-0.28, 0.28, len(regions.random))
+        left.plot(spread, regions.random[:, 1], ".", color=CLASS_COLOURS[0], ms=1.8, alpha=0.6, rasterized=True)
+        left.plot([place - 0.35, place + 0.35], [regions.optimal[1]] * 2, color=OOD, lw=2)
     left.plot([], [], ".", color=CLASS_COLOURS[0], label="300 random structures each")
     left.plot([], [], color=OOD, lw=2, label="optimal structure")
     left.set_xticks(range(len(sizes)), [f"{k}, {h}" for k, h in sizes])
@@ -181,7 +181,7 @@ def extrapolation() -> "tuple[Figure, str]":
 
 def _shares_by_distance(axes: "Axes") -> None:
     distances, rng = (1.0, 2.0, 4.0, 8.0), np.random.default_rng(4)
-    found = {d: [volume.four_shares(3, 2, d, "ball", rng) for _ in range(12)] for d in distances}
+    shares = {d: [volume.four_shares(3, 2, d, "ball", rng) for _ in range(12)] for d in distances}
     base = np.zeros(len(distances))
     looks = (
         ("density_only", CLASS_COLOURS[0], ""),
@@ -190,7 +190,7 @@ def _shares_by_distance(axes: "Axes") -> None:
         ("neither", FAINT, "..."),
     )
     for name, colour, hatch in looks:
-        height = np.array([100 * np.mean([getattr(one, name) for one in found[d]]) for d in distances])
+        height = np.array([100 * np.mean([getattr(one, name) for one in shares[d]]) for d in distances])
         axes.bar(
             range(len(distances)),
             height,

@@ -1,0 +1,128 @@
+"""The networks of X9 (and of X3, X8, X11): ResNet18 on each of five data sets, confronted with the other four.
+
+Every image is 32x32 RGB; MNIST and Fashion-MNIST are brought to that format by the network's own input rule. The paper
+trains for 100 epochs by a public script (huyvnphan/PyTorch_CIFAR10): SGD with Nesterov momentum, one-cycle rate with a
+peak of 1e-2, weight decay 1e-2, batches of 256, crops and mirrors. Scale overnight follows it in decay and augmentation
+with a higher peak, which gets there in fewer epochs; laptop and paper have peak 0.1 and decay 5e-4.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ..training import TrainSettings
+from ..training.settings import Augment, Precision
+from .base import Settings
+from .networks import Images, NetworkPlan
+
+NAMES = ("mnist", "fashion_mnist", "svhn", "cifar10", "cifar100")
+_AUGMENT: Mapping[str, Augment] = {"svhn": "crop", "cifar10": "crop+flip", "cifar100": "crop+flip"}
+# The authors' script crops and mirrors everything; a mirrored digit is not a digit.
+AUGMENT_ALL: Mapping[str, Augment] = {"mnist": "crop", "fashion_mnist": "crop+flip", **_AUGMENT}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How long a network of one data set is trained: `epochs` over `train` images (None: all)."""
+
+    epochs: int = 100
+    train: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FiveSettings(Settings):
+    """`recipes` by data set, in the order of the table; `test` images of each set are scored (None: all).
+
+    `piecewise`: judge the networks that the store has and train the next ones, one after the other, instead of waiting
+    for all of them.
+    """
+
+    recipes: Mapping[str, Recipe] = field(default_factory=lambda: dict.fromkeys(NAMES, Recipe()))
+    test: int | None = None
+    batch: int = 128
+    precision: Precision = "auto"
+    net: str = "resnet18"
+    threads: int = 2
+    lr: float = 0.1
+    weight_decay: float = 5e-4
+    average: float = 0.0
+    snapshots: int = 0
+    augment: Mapping[str, Augment] = field(default_factory=lambda: _AUGMENT)
+    piecewise: bool = False
+
+
+SCALES = {
+    "smoke": FiveSettings(
+        recipes=dict.fromkeys(("digits-0-1-2", "digits-3-4-5", "digits-6-7-8-9"), Recipe(epochs=4)),
+        batch=16,
+        precision="float32",
+        net="small",
+        threads=1,
+    ),
+    "laptop": FiveSettings(
+        recipes={
+            "mnist": Recipe(epochs=2, train=20_000),
+            "fashion_mnist": Recipe(epochs=3, train=20_000),
+            "svhn": Recipe(epochs=7, train=15_000),
+            "cifar10": Recipe(epochs=8, train=20_000),
+            "cifar100": Recipe(epochs=6, train=35_000),
+        },
+        test=5_000,
+        batch=128,
+        precision="bfloat16",
+    ),
+    # One thread, so that two networks train side by side; float32, because bfloat16 takes 12 times as long on cores
+    # that do not have it (AVX2: 67 images/s and thread against 5).
+    "overnight": FiveSettings(
+        runs=3,
+        recipes={
+            "mnist": Recipe(epochs=4),
+            "fashion_mnist": Recipe(epochs=12),
+            "svhn": Recipe(epochs=8),
+            "cifar10": Recipe(epochs=30),
+            "cifar100": Recipe(epochs=40),
+        },
+        lr=0.05,
+        weight_decay=1e-2,
+        batch=128,
+        precision="float32",
+        threads=1,
+        average=0.25,
+        snapshots=6,
+        augment=AUGMENT_ALL,
+        piecewise=True,
+    ),
+    "paper": FiveSettings(runs=5),
+}
+
+
+def plans(settings: FiveSettings) -> list[NetworkPlan]:
+    """The networks of one run, one for each data set."""
+    images = {name: _images(name, recipe, settings.test) for name, recipe in settings.recipes.items()}
+    return [
+        NetworkPlan(
+            data=images[name],
+            ood=tuple(replace(own, train=None) for other, own in images.items() if other != name),
+            net=settings.net,
+            training=TrainSettings(
+                optimizer="sgd",
+                lr=settings.lr,
+                weight_decay=settings.weight_decay,
+                epochs=recipe.epochs,
+                batch=settings.batch,
+                augment=settings.augment.get(name, "none"),
+                standardise=True,
+                precision=settings.precision,
+                seed=settings.seed,
+                threads=settings.threads,
+                average=settings.average,
+            ),
+            snapshots=settings.snapshots,
+        )
+        for name, recipe in settings.recipes.items()
+    ]
+
+
+def _images(name: str, recipe: Recipe, test: int | None) -> Images:
+    """The data set, or some of its classes: digits-0-1-2."""
+    dataset, *classes = name.split("-")
+    return Images(dataset, tuple(map(int, classes)) or None, train=recipe.train, test=test)
