@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := torch,onnx,ray,data,test,dev
+EXTRAS := torch,onnx,serve,ray,data,test,dev
 PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 
 .PHONY: demo test test-slow lint bench clean

@@ -11,7 +11,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"```python\n(.*?)```\n+((?:    [^\n]*\n)*)", re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["guarantees.md"])
+@pytest.mark.parametrize("page", ["guarantees.md", "deployment.md"])
 def test_the_blocks_of_a_page_print_what_the_page_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

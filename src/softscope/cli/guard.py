@@ -1,4 +1,4 @@
-"""`softscope guard fit|score|show|export`: a detector with a promised false-alarm rate, and features through it."""
+"""`softscope guard fit|score|show|export|serve`: a detector with a promised false-alarm rate, deployed."""
 
 import json
 import sys
@@ -130,6 +130,30 @@ def export(
     loaded = Guard.load(path)
     words = loaded.export(model, out, pixels=None if raw_input else scaling)
     show_guard(out, words["guard"] | {"sha256": words["sha256"]}, as_json=as_json)
+
+
+@guard.command()
+def serve(
+    path: GuardFile,
+    host: Annotated[str, typer.Option(help="Address to listen at; this machine alone unless given.")] = "127.0.0.1",
+    port: Annotated[int, options.whole("--port", "Port to listen at.", 1, 65535)] = 8080,
+    name: Annotated[str, typer.Option(help="The model's name in /v2/models/NAME/infer.")] = "guard",
+    state: Annotated[Path | None, typer.Option(help="Where the drift monitor is kept between runs.")] = None,
+    drift_rate: Annotated[
+        float, options.share("--drift-rate", "Share of unchanged streams that may raise the drift alarm.")
+    ] = 0.01,
+    body_mb: Annotated[int, options.whole("--body-mb", "Largest request, in MB.", 1, 1024)] = 16,
+) -> None:
+    """Serve a guard over HTTP: features in; uncertainty, p, alarm and class out; /metrics for Prometheus."""
+    from ..guard import Guard
+    from ..guard.serving import Service
+    from ..guard.serving import serve as serve_guard
+
+    if not name.isidentifier():
+        raise SoftscopeError(f"--name {name}: expected letters, digits and _", "It becomes part of an address")
+    service = Service(Guard.load(path), rate=drift_rate, state=state)
+    print(f"softscope: http://{host}:{port}/v2/models/{name}/infer, /metrics; stop with Ctrl-C", file=sys.stderr)
+    serve_guard(service, host, port, name, body_bytes=body_mb << 20)
 
 
 def show_guard(path: Path, described: dict[str, Any], *, as_json: bool) -> None:
