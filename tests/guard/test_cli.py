@@ -81,6 +81,19 @@ def test_a_rate_in_percent_and_a_confidence_are_promised_for_this_guard(run, tmp
     assert {entry["class"] for entry in said["spread"]} == {"cat", "dog", "hen", "<owl>"}
 
 
+def test_recalibrate_writes_a_guard_that_names_its_parent_and_refuses_drift(run, guard, tmp_path):
+    line = "recalibrate guard.safetensors --calibration fresh.safetensors --false-alarms 10%"
+    code, out, err = run(f"{line} -o {tmp_path}/new.safetensors")
+    assert (code, err) == (0, "")
+    assert f"from {guard.sha256}: 300 rows" in out
+    assert "400 rows" in out
+    line = f"recalibrate guard.safetensors --calibration strange.npy -o {tmp_path}/other.safetensors"
+    code, _, err = run(line)
+    assert (code, "these rows are not like" in err) == (2, True)
+    assert not (tmp_path / "other.safetensors").exists()
+    assert run(f"{line} --drifted")[0] == 0
+
+
 def test_a_guard_per_class_names_the_classes_with_too_many_alarms_and_exits_with_3(run, world, tmp_path):
     assert run(f"{FIT} --false-alarms 0.1 --per-class -o {tmp_path}/g.safetensors")[0] == 0
     code, out, _ = run(f"score {tmp_path}/g.safetensors fresh.safetensors -o {tmp_path}/out.parquet")

@@ -174,6 +174,36 @@ def test_the_package_offers_the_guard():
     assert softscope.Guard is Guard
 
 
+# --- newer calibration rows
+
+
+def test_a_recalibrated_guard_scores_as_before_and_knows_its_parent(world, guard, tmp_path):
+    new = guard.recalibrate(world.fresh, false_alarms=0.1)
+    np.testing.assert_array_equal(new.uncertainty(world.strange), guard.uncertainty(world.strange))
+    assert new.thresholds[0] == np.sort(guard.uncertainty(world.fresh))[-40]
+    assert (new.parent["sha256"], new.parent["calibration_rows"]) == (guard.sha256, 300)
+    assert new.parent["thresholds"] == guard.thresholds.tolist()
+    new.save(tmp_path / "g.safetensors")
+    assert Guard.load(tmp_path / "g.safetensors").describe() == new.describe()
+    assert new.recalibrate(world.calibration).parent["sha256"] == new.sha256
+    assert guard.parent is None
+
+
+def test_rows_that_raise_the_drift_alarm_are_refused_unless_told(world, guard):
+    with pytest.raises(SoftscopeError, match=r"these rows are not like .* under no change.*drifted=True"):
+        guard.recalibrate(world.strange)
+    new = guard.recalibrate(world.strange, drifted=True)
+    assert new.alarms(world.strange).mean() <= 0.05
+    assert "under no change" in new.parent["drift"]
+
+
+def test_recalibrating_keeps_the_promise_it_is_not_told_to_change(world):
+    first = Guard.fit(world.head, None, world.calibration, "max", 0.1, confidence=0.9, per_class=True)
+    new = first.recalibrate(world.fresh)
+    assert (new.promise, new.per_class) == (first.promise, True)
+    assert first.recalibrate(world.fresh, confidence=0.5).promise.confidence == 0.5
+
+
 # --- what can't be promised
 
 

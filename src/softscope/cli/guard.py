@@ -1,4 +1,4 @@
-"""`softscope guard fit|score|show|export|serve`: a detector with a promised false-alarm rate, deployed."""
+"""`softscope guard fit|score|show|recalibrate|export|serve`: a detector with a promised rate, deployed."""
 
 import json
 import sys
@@ -110,6 +110,32 @@ def show(path: GuardFile, as_json: AsJson = False) -> None:
 
 
 @guard.command()
+def recalibrate(
+    path: GuardFile,
+    calibration: Annotated[Path, typer.Option(help="Features of new known inputs that were not trained on.")],
+    out: Annotated[Path, options.out("The new guard, a safetensors file.")],
+    false_alarms: Annotated[
+        float | None, options.share("--false-alarms", "Another rate; else that of the old guard.")
+    ] = None,
+    confidence: Confidence = None,
+    drifted: Annotated[
+        bool, typer.Option("--drifted", help="The rows are known inputs although they raise the drift alarm.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Calibrate a guard anew, on newer known inputs; the new file names the old one and what changed."""
+    from ..features import FeatureSet
+    from ..guard import Guard
+
+    old = Guard.load(path)
+    new = old.recalibrate(
+        FeatureSet.open(calibration), false_alarms=false_alarms, confidence=confidence, drifted=drifted
+    )
+    new.save(out)
+    show_guard(out, new.describe(), as_json=as_json)
+
+
+@guard.command()
 def export(
     model: Annotated[Path, typer.Argument(help="A classifier, an .onnx file.", metavar="MODEL")],
     path: GuardFile,
@@ -184,8 +210,17 @@ def show_guard(path: Path, described: dict[str, Any], *, as_json: bool) -> None:
             ),
             ("alarm above", above),
             *([("guard sha256", described["sha256"])] if "sha256" in described else []),
-            *([("recalibrated", f"from {described['parent']['sha256']}")] if described["parent"] else []),
+            *([("recalibrated", _parent(described["parent"]))] if described["parent"] else []),
         ]
+    )
+
+
+def _parent(parent: dict[str, Any]) -> str:
+    low, high = min(parent["thresholds"]), max(parent["thresholds"])
+    above = f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
+    return (
+        f"from {parent['sha256']}: {parent['calibration_rows']:,} rows, alarm above {above}; "
+        f"a change between the two sets: {parent['drift']}"
     )
 
 

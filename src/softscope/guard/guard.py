@@ -231,6 +231,38 @@ class Guard:
 
         return Monitor(self, rate, seed)
 
+    def recalibrate(
+        self,
+        calibration: Any,
+        *,
+        false_alarms: float | None = None,
+        confidence: float | None = None,
+        drifted: bool = False,
+    ) -> "Guard":
+        """The same fitted estimator, calibrated on new known rows; its `parent` says what this guard was.
+
+        A rate and a confidence that are not given stay as they are. Rows that raise the drift alarm (at 1 %) against
+        this guard's calibration are refused, unless `drifted` says that they are known inputs all the same.
+        """
+        known = FeatureSet.of(calibration, "calibration")
+        check_columns(known.n_features, f"{known.name}: z", columns=self.head.n_features)
+        evidence = self.monitor().update(known)
+        if evidence.alarm and not drifted:
+            raise SoftscopeError(
+                f"{known.name}: these rows are not like the rows this guard was calibrated on ({evidence})",
+                "If they are known inputs all the same, pass drifted=True (--drifted)",
+            )
+        promise = Promise(false_alarms or self.false_alarms, confidence or self.promise.confidence)
+        parent = {
+            "sha256": self.sha256,
+            "calibration_rows": len(self.calibration.scores),
+            "false_alarms": self.false_alarms,
+            "confidence": self.promise.confidence,
+            "thresholds": self.thresholds.tolist(),
+            "drift": str(evidence),
+        }
+        return Guard.calibrated(self.estimator, known, promise, per_class=self.per_class, parent=parent)
+
     def wrap(self, model: "nn.Module") -> "GuardedModel":
         """A torch module that returns logits, uncertainty, p and alarm in one forward pass through `model`."""
         from .wrapping import GuardedModel
