@@ -1,4 +1,4 @@
-"""Scoring on a Ray cluster with Ray Data: read -> score -> write, an operator each, streamed with bounded memory.
+"""Scoring on a Ray cluster with Ray Data: read -> score and write, streamed with bounded memory.
 
 A row of the data set is a unit of work, so that the layout of Ray's blocks, which differs from run to run, has no part
 in the result. Readers are tasks, and run on CPUs; scorers are actors that hold guards and model, on a GPU each where
@@ -18,20 +18,25 @@ from .plan import Unit
 from .run import Job
 
 
-class ScoreBatches:
+class ScoreUnits:
     """What Ray Data calls with batches of one unit: an actor that keeps its guards from unit to unit.
 
-    It is given where the job lies, not the job itself: so it can be started again after its node has died.
+    It is given where the job lies, not the job itself: so it can be started again after its node has died. It writes
+    what it scores: tasks of their own for that would wait for the CPUs that actors hold, and need processes.
     """
 
-    def __init__(self, known: list[Any]) -> None:
+    def __init__(self, known: list[Any], listed: list[Any]) -> None:
         import ray
 
         limited_threads(1).__enter__()  # as in the local engine: the number of threads can change the last bits
         self.job: Job = ray.get(known[0])
+        self.units: Sequence[Unit] = ray.get(listed[0])
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        return {"number": batch["number"], "table": [_kept(self.job.table, blocks) for blocks in batch["blocks"]]}
+        units = [self.units[number] for number in batch["number"]]
+        tables = [_kept(self.job.table, blocks) for blocks in batch["blocks"]]
+        counts = [_kept(self.job.write, unit, table) for unit, table in zip(units, tables)]
+        return {"name": [unit.name for unit in units], "counts": counts}
 
 
 def _kept(step: Callable[..., Any], *given: Any) -> Any:
@@ -62,21 +67,16 @@ def score_on_cluster(
                 blocks = _kept(lambda unit: list(ray.get(known).blocks(unit)), ray.get(listed)[row["number"]])
             return {"number": row["number"], "blocks": blocks}
 
-        def write(row: dict[str, Any]) -> dict[str, Any]:
-            unit = ray.get(listed)[row["number"]]
-            return {"name": unit.name, "counts": _kept(ray.get(known).write, unit, row["table"])}
-
         scores = (
             from_items([{"number": number} for number in range(len(units))], override_num_blocks=len(units))
             .map(read)
             .map_batches(
-                ScoreBatches,
-                fn_constructor_args=([known],),
+                ScoreUnits,
+                fn_constructor_args=([known], [listed]),
                 batch_size=1,
                 num_gpus=1 if gpus else None,
                 compute=ActorPoolStrategy(size=size),
             )
-            .map(write, num_cpus=0)  # else outputs would wait until the actors, which hold the CPUs, have done all
         )
         counts: dict[str, Counts] = {}
         try:
