@@ -1,6 +1,7 @@
 """`softscope score`: files in, class, confidence, p-value and alarm of every input out, on one machine or on Ray."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +9,22 @@ import typer
 
 from ..errors import SoftscopeError
 from . import options
+from .extract import (
+    MODEL,
+    Bgr,
+    Channels,
+    Crop,
+    Device,
+    Interpolation,
+    Logits,
+    Mean,
+    Scale,
+    Size,
+    Std,
+    Weights,
+    open_named,
+    pixel_options,
+)
 from .guard import DRIFT, print_pairs, summary_pairs
 
 if TYPE_CHECKING:
@@ -15,12 +32,30 @@ if TYPE_CHECKING:
 
 
 def score(
-    inputs: Annotated[str, typer.Argument(help="A feature file, or a folder of them; s3:// and gs:// too.")],
+    first: Annotated[
+        str,
+        typer.Argument(help=f"Features: a file, or a folder of them. Or a model: {MODEL}", metavar="FEATURES | MODEL"),
+    ],
     guard: Annotated[
         list[Path],
         typer.Option(help="A guard; a second one, of softmax beside density, tells which of them alarm."),
     ],
     out: Annotated[str, options.out("Folder for the scores, one for each run.")],
+    images: Annotated[
+        str | None,
+        typer.Argument(help="With a model: an image, a parquet file, or a folder of either.", metavar="IMAGES"),
+    ] = None,
+    weights: Weights = None,
+    logits: Logits = None,
+    device: Device = None,
+    size: Size = None,
+    crop: Crop = None,
+    interpolation: Interpolation = None,
+    mean: Mean = None,
+    std: Std = None,
+    scale: Scale = None,
+    bgr: Bgr = False,
+    channels: Channels = None,
     engine: options.EngineName = "local",
     address: options.Address = None,
     workers: Annotated[int | None, options.whole("--workers", "Workers at once, if not one per core.")] = None,
@@ -39,9 +74,11 @@ def score(
     if len(guard) > 2:
         raise SoftscopeError(f"{len(guard)} guards were given", "Give one, or two: softmax and density")
     where = Engine(engine, workers, address)
+    pixels = pixel_options(size, crop, interpolation, mean, std, scale, bgr, channels)
+    model = None if images is None else partial(open_named, first, weights, None, logits, device, pixels)
     guards = [Guard.load(path) for path in guard]
     with bar(show=not quiet) as progress:
-        summary = score_files(inputs, guards, out, engine=where, progress=progress)
+        summary = score_files(images or first, guards, out, model=model, engine=where, progress=progress)
     if as_json:
         typer.echo(json.dumps({"output": out} | summary.to_dict(), indent=1, ensure_ascii=False))
     else:

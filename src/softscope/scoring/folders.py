@@ -64,6 +64,19 @@ def list_files(source: str, suffixes: tuple[str, ...]) -> list[InputFile]:
     return sorted((InputFile(scheme + i.path, i.size, i.mtime_ns or 0) for i in wanted), key=lambda file: file.path)
 
 
+def read_bytes(path: str) -> bytes | None:
+    """The whole file, or None where a local one can't be read."""
+    if not is_address(path):
+        try:
+            return Path(path).read_bytes()
+        except OSError:
+            return None
+    system, place = _system(path)
+    with _talking_to(path), system.open_input_stream(place) as stream:
+        content: bytes = stream.read()
+        return content
+
+
 @contextmanager
 def local_copy(path: str) -> Iterator[Path]:
     """`path` itself, or for an address a temporary copy with the same ending."""

@@ -4,7 +4,7 @@ An output's name is the hash of its unit's files (path, size, time of change, ra
 So whoever runs the same thing again, however often it was killed, finds what is finished by its name.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..arrays import spans
@@ -37,29 +37,42 @@ class Unit:
     rows: int
 
 
-def make_plan(files: Sequence[InputFile], key: str, unit_bytes: int = UNIT_BYTES) -> list[Unit]:
-    """Units of about `unit_bytes` of input each, in the order of the files; `key` is what scores them."""
+def make_plan(
+    files: Sequence[InputFile],
+    key: str,
+    unit_bytes: int = UNIT_BYTES,
+    *,
+    count: Callable[[str], int] | None = None,
+    unit_rows: int | None = None,
+) -> list[Unit]:
+    """Units of about `unit_bytes` of input each, in the order of the files; `key` is what scores them.
+
+    `count` says how many inputs a file has (`count_rows` unless given); `unit_rows` is the most that a unit may have.
+    """
     units = []
-    for number, (pieces, rows) in enumerate(_groups(files, unit_bytes)):
+    for number, (pieces, rows) in enumerate(_groups(files, unit_bytes, count or count_rows, unit_rows or 1 << 62)):
         digest = fingerprint({"key": key, "pieces": list(pieces)})
         units.append(Unit(f"{number:07}-{digest[:32]}.parquet", pieces, rows))
     return units
 
 
-def _groups(files: Iterable[InputFile], unit_bytes: int) -> Iterator[tuple[tuple[Piece, ...], int]]:
+def _groups(
+    files: Iterable[InputFile], unit_bytes: int, count: Callable[[str], int], unit_rows: int
+) -> Iterator[tuple[tuple[Piece, ...], int]]:
     group: list[Piece] = []
     size = rows = 0
     for file in files:
-        count = count_rows(file.path)
-        if group and (size + file.size > unit_bytes or len(group) >= _UNIT_FILES):
+        inputs = count(file.path)
+        full = size + file.size > unit_bytes or rows + inputs > unit_rows or len(group) >= _UNIT_FILES
+        if group and full:
             yield tuple(group), rows
             group, size, rows = [], 0, 0
-        if file.size > unit_bytes and count and file.path.lower().endswith(_CUT):
-            for span in spans(count, -(-count * unit_bytes // file.size)):
+        if (file.size > unit_bytes or inputs > unit_rows) and inputs > 1 and file.path.lower().endswith(_CUT):
+            for span in spans(inputs, min(unit_rows, -(-inputs * unit_bytes // file.size))):
                 yield (Piece(file, span.start, span.stop),), span.stop - span.start
             continue
         group.append(Piece(file))
-        size, rows = size + file.size, rows + count
+        size, rows = size + file.size, rows + inputs
     if group:
         yield tuple(group), rows
 

@@ -7,7 +7,7 @@ run that was killed is simply started again.
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,9 @@ from .rows import Block, Scorer
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ..models import OpenedModel
+    from .pictures import Pictures, Pixels
 
 FORMAT = 1
 
@@ -58,22 +61,32 @@ class Job:
 
     guards: tuple[Guard, ...]
     folder: OutputFolder
+    pictures: "Pictures | None" = None
 
     @cached_property
     def scorer(self) -> Scorer:
         """Made once in each worker."""
         return Scorer(self.guards)
 
-    def blocks(self, unit: Unit) -> Iterator[Block]:
-        """The inputs of a unit."""
+    def blocks(self, unit: Unit) -> "Iterator[Block | Pixels]":
+        """The inputs of a unit: features, or images for the model."""
+        if self.pictures is not None:
+            yield from self.pictures.blocks(unit)
+            return
         for piece in unit.pieces:
             yield from feature_blocks(piece, self.scorer.head.n_features)
 
-    def table(self, blocks: Iterable[Block]) -> "pa.Table":
+    def table(self, blocks: "Iterable[Block | Pixels]") -> "pa.Table":
         """The scores of inputs that were read."""
         import pyarrow as pa
 
-        return pa.concat_tables([self.scorer.table(block) for block in blocks])
+        return pa.concat_tables([self.scorer.table(self._features(block)) for block in blocks])
+
+    def _features(self, block: "Block | Pixels") -> Block:
+        if isinstance(block, Block):
+            return block
+        assert self.pictures is not None
+        return self.pictures.features(block)
 
     def write(self, unit: Unit, table: "pa.Table") -> Counts:
         """Write the output of a unit, and count what is in it."""
@@ -90,11 +103,15 @@ def score(
     guards: Guard | Sequence[Guard],
     out: str | os.PathLike[str],
     *,
+    model: "Callable[[], OpenedModel] | None" = None,
     engine: Engine | None = None,
     progress: Progress = silent,
     unit_bytes: int = UNIT_BYTES,
 ) -> ScoreSummary:
-    """Score every row of the feature files in `source` into the folder `out`: parquet, one row per input.
+    """Score every input in `source` into the folder `out`: parquet, one row per input.
+
+    Inputs are the rows of feature files; with `model`, which opens the guard's network in each worker (a partial of
+    `models.open_model`, say), they are images: files, or rows of parquet files.
 
     Columns: path, row, predicted, class, confidence, uncertainty, p_value, alarm, alarm_by (with two guards: none,
     softmax, density or both) and bad, the reason why an input has no score. Such an input's alarm is true. `out`
@@ -104,11 +121,19 @@ def score(
     chosen = (guards,) if isinstance(guards, Guard) else tuple(guards)
     job = Job(chosen, OutputFolder(os.fspath(out)))
     _check_apart(os.fspath(source), job.folder)
-    files = list_files(os.fspath(source), FEATURES)
+    cutting: dict[str, Any] = {}
+    if model is None:
+        files = list_files(os.fspath(source), FEATURES)
+    else:
+        from .pictures import SUFFIXES, UNIT_IMAGES, Pictures, count_images
+
+        files = list_files(os.fspath(source), SUFFIXES)
+        job = replace(job, pictures=Pictures.of(model, files))
+        cutting = {"count": count_images, "unit_rows": UNIT_IMAGES}
     run = _description(job, files, unit_bytes)
     with _alone(job.folder):
         claim(job.folder, run)
-        units = make_plan(files, fingerprint(run), unit_bytes)
+        units = make_plan(files, fingerprint(run), unit_bytes, **cutting)
         classes = job.scorer.head.n_classes
         counts = {unit.name: found for unit in units if (found := finished(job.folder, unit, classes)) is not None}
         skipped = len(counts)
@@ -147,8 +172,11 @@ def _teller(progress: Progress, done: int, total: int) -> Callable[[Counts], Non
 
 def _description(job: Job, files: Sequence[InputFile], unit_bytes: int) -> dict[str, Any]:
     """What determines every byte of the outputs."""
+    if job.pictures is not None:
+        job.pictures.check_head(job.scorer.head)
     return {
         "format": FORMAT,
+        "model": None if job.pictures is None else job.pictures.identity(),
         "softscope": __version__,
         "guards": [guard.sha256 for guard in job.guards],
         "inputs": fingerprint(list(files)),
