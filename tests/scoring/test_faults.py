@@ -17,7 +17,7 @@ import pytest
 from softscope.engine import Engine
 from softscope.scoring import score
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 UNITS = 60
 
 
@@ -53,7 +53,7 @@ def outputs(work):
 
 def wait_until(holds, process):
     """Poll, and fail where the process ends first; the limit is only against a test that hangs."""
-    for _ in range(2400):
+    for _ in range(8000):
         if holds():
             return
         assert process.poll() is None, process.communicate()
@@ -62,7 +62,7 @@ def wait_until(holds, process):
 
 
 def ended(process):
-    output, errors = process.communicate(timeout=240)
+    output, errors = process.communicate(timeout=400)
     assert process.returncode == 0, errors
     return json.loads(output.splitlines()[-1])
 

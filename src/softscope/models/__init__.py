@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .files import Options as Options
     from .files import WrittenSet as WrittenSet
     from .opened import OpenedModel as OpenedModel
+    from .opened import check_logits as check_logits
     from .opening import open_model as open_model
     from .plan import Plan as Plan
     from .plan import make_plan as make_plan
@@ -30,7 +31,7 @@ _HOMES = {
     "command": ("DiagnosisFiles", "class_names", "roles", "write_features", "write_splits"),
     "extracting": ("extract", "extract_sets"),
     "files": ("Options", "WrittenSet"),
-    "opened": ("OpenedModel",),
+    "opened": ("OpenedModel", "check_logits"),
     "opening": ("open_model",),
     "plan": ("Plan", "make_plan"),
     "torch": ("TorchModel", "extract_features"),

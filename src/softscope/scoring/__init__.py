@@ -1,6 +1,7 @@
 """Files in, scores out: features of any number of rows through a guard, on one machine or many."""
 
+from .job import Job
 from .rows import Scorer
-from .run import Job, ScoreSummary, score
+from .run import ScoreSummary, score
 
 __all__ = ["Job", "ScoreSummary", "Scorer", "score"]

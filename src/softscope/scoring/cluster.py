@@ -13,9 +13,9 @@ from ..engine.cluster import joined
 from ..engine.threads import limited_threads
 from ..errors import SoftscopeError
 from ..files import first_line
+from .job import Job
 from .outputs import Counts
 from .plan import Unit
-from .run import Job
 
 
 class ScoreUnits:

@@ -99,7 +99,7 @@ class Pictures:
 
     def features(self, pixels: Pixels) -> Block:
         """What the model's last layer sees of each image, checked against the model's own logits."""
-        from ..models.opened import check_logits
+        from ..models import check_logits
 
         opened, head = self._model
         z = np.full((len(pixels.row), head.n_features), np.nan, np.float32)

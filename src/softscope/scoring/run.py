@@ -5,10 +5,9 @@ run that was killed is simply started again.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +21,13 @@ from ..locks import locked
 from ..progress import Progress, silent
 from ..provenance import Stopwatch
 from .folders import InputFile, OutputFolder, is_address, list_files
-from .outputs import Counts, claim, finished, write_manifest, write_output
+from .job import Job
+from .outputs import Counts, claim, finished, write_manifest
 from .plan import FEATURES, UNIT_BYTES, Unit, make_plan
-from .reading import feature_blocks
-from .rows import Block, Scorer
+from .rows import Scorer
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ..models import OpenedModel
-    from .pictures import Pictures, Pixels
 
 FORMAT = 1
 
@@ -53,49 +49,6 @@ class ScoreSummary:
         """Plain values for JSON."""
         own = {"alarm_by": self.alarm_by, "outputs": self.outputs, "skipped": self.skipped, "first_bad": self.first_bad}
         return self.counted.to_dict() | own
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a worker needs to know to score any unit of a run."""
-
-    guards: tuple[Guard, ...]
-    folder: OutputFolder
-    pictures: "Pictures | None" = None
-
-    @cached_property
-    def scorer(self) -> Scorer:
-        """Made once in each worker."""
-        return Scorer(self.guards)
-
-    def blocks(self, unit: Unit) -> "Iterator[Block | Pixels]":
-        """The inputs of a unit: features, or images for the model."""
-        if self.pictures is not None:
-            yield from self.pictures.blocks(unit)
-            return
-        for piece in unit.pieces:
-            yield from feature_blocks(piece, self.scorer.head.n_features)
-
-    def table(self, blocks: "Iterable[Block | Pixels]") -> "pa.Table":
-        """The scores of inputs that were read."""
-        import pyarrow as pa
-
-        return pa.concat_tables([self.scorer.table(self._features(block)) for block in blocks])
-
-    def _features(self, block: "Block | Pixels") -> Block:
-        if isinstance(block, Block):
-            return block
-        assert self.pictures is not None
-        return self.pictures.features(block)
-
-    def write(self, unit: Unit, table: "pa.Table") -> Counts:
-        """Write the output of a unit, and count what is in it."""
-        write_output(self.folder, unit, table)
-        return Counts.of(table, self.scorer.head.n_classes)
-
-    def __call__(self, unit: Unit) -> Counts:
-        """Score one unit: a block in memory at a time."""
-        return self.write(unit, self.table(self.blocks(unit)))
 
 
 def score(
