@@ -24,12 +24,12 @@ def name(request):
 
 @pytest.fixture(scope="module")
 def world():
-    """A head, training features that lie along its weights, and test rows of the same law."""
+    """A head, training features that lie along its weights, cut off below 0 as by a ReLU, and test rows of that law."""
     rng = np.random.default_rng(4)
     weight = rng.normal(size=(4, 12)).astype(np.float32)
     head = Head(weight, 0.1 * rng.normal(size=4))
     labels = rng.integers(0, 4, 900)
-    z = (1.5 * weight[labels] + 0.5 * rng.normal(size=(900, 12))).astype(np.float32)
+    z = np.maximum(1.5 * weight[labels] + 0.5 * rng.normal(size=(900, 12)), 0).astype(np.float32)
     return head, FeatureSet(z[ROWS:], labels[ROWS:], name="train"), z[:ROWS]
 
 
@@ -100,7 +100,7 @@ def test_permuted_rows_give_permuted_scores(fitted, name, z):
 
 def test_strange_rows_are_more_uncertain_than_those_of_the_training_law(fitted, name, z):
     noise = np.random.default_rng(1).normal(size=z.shape).astype(np.float32)
-    if name in ("density", "kde", "mahalanobis", "relative-mahalanobis", "vim"):
+    if name in ("density", "kde", "mahalanobis", "relative-mahalanobis", "vim", "residual"):
         strange = z + 30 * noise
     elif name in ("knn", "familiarity"):  # only the direction counts
         strange = -z

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import logsumexp
 from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
@@ -11,7 +12,7 @@ from sklearn.preprocessing import normalize
 from softscope.errors import SoftscopeError
 from softscope.estimators import neighbours
 from softscope.estimators.heap import push_rows
-from softscope.estimators.neighbours import NearestNeighbours
+from softscope.estimators.neighbours import NearestNeighbours, NNGuide
 from softscope.features import FeatureSet
 from softscope.head import Head
 
@@ -140,3 +141,39 @@ def test_k_is_scaled_with_the_rows_that_are_kept_and_survives_saving():
     assert fitted.uncertainty(queries).mean() == pytest.approx(whole.uncertainty(queries).mean(), rel=0.1)
     restored = NearestNeighbours(max_rows=200).restore(head(4), fitted.state())
     assert np.array_equal(restored.uncertainty(queries), fitted.uncertainty(queries))
+
+
+def test_nnguide_is_energy_times_the_mean_of_the_largest_guided_cosines():
+    rng = np.random.default_rng(3)
+    head = Head(rng.normal(size=(4, 20)), rng.normal(size=4))
+    train, rows = (np.maximum(rng.normal(size=(n, 20)), 0).astype(np.float32) for n in (3000, 50))
+
+    def confidence(z):
+        return logsumexp(z @ head.weight.T + head.bias, axis=1)
+
+    def direction(z):
+        return z / np.linalg.norm(z, axis=1, keepdims=True)
+
+    guided = direction(rows) @ (direction(train) * confidence(train)[:, None]).T
+    for k in (1, 10, 100):
+        expected = -confidence(rows) * np.sort(guided, axis=1)[:, -k:].mean(axis=1)
+        found = NNGuide(k=k).fit(head, train).uncertainty(rows)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    few = NNGuide(k=10, max_rows=4).fit(head, train)
+    assert (few.rows_, few.k_) == (4, 4)
+
+
+def test_nnguide_refuses_a_head_whose_confidence_changes_its_sign():
+    rng = np.random.default_rng(4)
+    head = Head(rng.normal(size=(4, 20)), -20 * np.ones(4))
+    with pytest.raises(SoftscopeError, match=r"nnguide assumes log sum exp\(logits\) > 0"):
+        NNGuide().fit(head, rng.normal(size=(100, 20)))
+
+
+def test_without_normalising_distances_are_those_of_z_itself():
+    rng = np.random.default_rng(5)
+    head = Head(rng.normal(size=(3, 8)))
+    train, rows = rng.normal(size=(400, 8)), 3 * rng.normal(size=(30, 8))
+    distances = np.sort(np.linalg.norm(rows[:, None] - train, axis=2), axis=1)
+    found = NearestNeighbours(k=7, normalise=False).fit(head, train).uncertainty(rows)
+    np.testing.assert_allclose(found, distances[:, 6], rtol=1e-10)

@@ -13,9 +13,21 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
 from softscope.errors import SoftscopeError
-from softscope.estimators.reference import GEN, Mahalanobis, RelativeMahalanobis, ViM, log_generalised_entropy
+from softscope.estimators import (
+    GEN,
+    Density,
+    KernelDensity,
+    Mahalanobis,
+    MahalanobisPlus,
+    RelativeMahalanobis,
+    RelativeMahalanobisPlus,
+    Residual,
+    ViM,
+)
+from softscope.estimators.probabilities import log_generalised_entropy
 from softscope.features import FeatureSet
 from softscope.head import Head
+from softscope.metrics import auroc
 from softscope.mixture import ClassMoments
 
 seeds = st.integers(0, 2**32 - 1)
@@ -138,7 +150,7 @@ def test_fewer_rows_than_features_give_finite_distances_and_a_remedy(cls):
     found = cls().fit(any_head(4, 100), FeatureSet(z, labels))
     assert np.isfinite(found.uncertainty(clusters(1, width=100)[0])).all()
     assert found.conditioning_[0].rank == 36
-    assert "pseudo-inverse" in found.conditioning_[0].remedy
+    assert ("pseudo-inverse" if cls is Mahalanobis else "common ridge") in found.conditioning_[0].remedy
 
 
 def test_a_class_without_rows_attracts_nothing():
@@ -152,7 +164,7 @@ def test_a_class_without_rows_attracts_nothing():
 @pytest.mark.parametrize("cls", [Mahalanobis, RelativeMahalanobis])
 def test_classes_without_any_spread_are_refused(cls):
     with pytest.raises(SoftscopeError, match="no covariance"):
-        cls().fit(any_head(3, 4), FeatureSet(np.eye(3, 4), np.arange(3)))
+        cls().fit(any_head(3, 4), FeatureSet(np.tile(np.eye(3, 4), (2, 1)), np.arange(6) % 3))
 
 
 def test_mahalanobis_without_labels_is_refused():
@@ -172,6 +184,99 @@ def by_definition_vim(head, train, z, dim):
     alpha = logits.max(axis=1).mean() / np.linalg.norm((train - origin) @ residual, axis=1).mean()
     virtual = alpha * np.linalg.norm((z - origin) @ residual, axis=1)
     return virtual, z @ weight.T + bias
+
+
+@pytest.mark.parametrize(
+    ("plus", "plain"), [(MahalanobisPlus, Mahalanobis), (RelativeMahalanobisPlus, RelativeMahalanobis)]
+)
+def test_plus_plus_is_scikit_learns_distance_between_directions(plus, plain):
+    z, labels = clusters(3, rows=500)
+    train, rows = z[:400], z[400:]
+    unit_train, unit = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (train, rows))
+    nearest, whole = by_scikit_learn(unit_train, labels[:400], unit)
+    expected = nearest if plus is MahalanobisPlus else nearest - whole
+    fitted = plus().fit(any_head(4, 8), (train, labels[:400]))
+    np.testing.assert_allclose(fitted.uncertainty(rows), expected, rtol=1e-8, atol=1e-8)
+    same = plain(normalise=True).fit(any_head(4, 8), (train, labels[:400]))
+    np.testing.assert_array_equal(same.uncertainty(rows), fitted.uncertainty(rows))
+    np.testing.assert_allclose(fitted.uncertainty(1e3 * rows), expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("width", [200, 900])
+def test_relative_mahalanobis_does_not_invert_where_rows_are_fewer_than_features(width, normalise):
+    """10 rows of each of 37 classes; with each covariance inverted by itself far rows get the lowest scores of all."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(370) % 37
+    means, spectrum = rng.normal(size=(37, width)), np.exp(-np.arange(width) / 40)
+    draw = lambda labels: 3 + means[labels] + 2 * rng.normal(size=(len(labels), width)) * spectrum  # noqa: E731
+    train, known = draw(labels), draw(labels[:185])
+    far = 3 + 1.5 * rng.normal(size=(200, width))
+    head = any_head(37, width)
+    fitted = RelativeMahalanobis(normalise=normalise).fit(head, (train, labels))
+    distance = Mahalanobis(normalise=normalise).fit(head, (train, labels))
+    areas = [auroc(one.uncertainty(known), one.uncertainty(far)).value for one in (fitted, distance)]
+    assert areas[0] > areas[1] - 0.02
+    assert areas[0] > 0.9
+    assert all("common ridge" in line.remedy for line in fitted.conditioning_)
+    # No direction counts the wrong way: far enough along any of them, every row is strange.
+    z = known[:20] if not normalise else known[:20] / np.linalg.norm(known[:20], axis=1, keepdims=True)
+    within, whole = fitted._whitening.matrix, fitted._background.matrix
+    gap = np.linalg.eigvalsh(within @ within.T - whole @ whole.T)
+    assert gap.min() > -1e-8 * gap.max()
+    assert np.isfinite(fitted.uncertainty(z)).all()
+
+
+def test_the_shrinkage_is_scikit_learns_oas():
+    from sklearn.covariance import OAS
+
+    from softscope.estimators.distances import _shrinkage
+
+    z = np.random.default_rng(1).normal(size=(50, 80)) * np.linspace(0.1, 3, 80)
+    z -= z.mean(axis=0)
+    share, ridge = _shrinkage(np.linalg.eigvalsh(z.T @ z / 50), 50)
+    peer = OAS(assume_centered=True).fit(z)
+    assert share == pytest.approx(peer.shrinkage_, rel=0.05)  # theirs leaves out the two terms 2 / H of the paper
+    expected = (1 - share) * (z.T @ z / 50) + ridge * np.eye(80)
+    np.testing.assert_allclose(expected, (1 - share) * z.T @ z / 50 + share * np.trace(z.T @ z / 50) / 80 * np.eye(80))
+
+
+def test_relative_mahalanobis_refuses_single_rows_of_classes():
+    z, _ = clusters(2, rows=6, width=8)
+    with pytest.raises(SoftscopeError, match="6 training rows of 4 classes"):
+        RelativeMahalanobis().fit(any_head(4, 8), (z, np.array([0, 1, 2, 3, 0, 1])))
+
+
+@pytest.mark.parametrize("made", [Density, KernelDensity])
+def test_normalised_densities_are_those_of_directions(made):
+    z, labels = clusters(5, rows=600)
+    train, rows = z[:500], z[500:]
+    unit_train, unit = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (train, rows))
+    expected = made().fit(any_head(4, 8), (unit_train, labels[:500])).uncertainty(unit)
+    fitted = made(normalise=True).fit(any_head(4, 8), (train, labels[:500]))
+    np.testing.assert_allclose(fitted.uncertainty(7.0 * rows), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_rows_of_any_size_and_zeros_have_directions():
+    from softscope.estimators.base import unit_rows
+
+    for dtype, sizes in ((np.float32, (1e-42, 1e-20, 1.0, 1e30)), (np.float64, (1e-310, 1e-160, 1.0, 1e300))):
+        rows = np.array([[3.0, -4.0]]) * np.array(sizes)[:, None]
+        unit = unit_rows(np.vstack([rows, [[0.0, 0.0]]]).astype(dtype))
+        assert unit.dtype == dtype
+        np.testing.assert_allclose(unit[:-1], np.tile([0.6, -0.8], (4, 1)), rtol=1e-2 if dtype == np.float32 else 1e-6)
+        np.testing.assert_allclose(unit[1:-1], np.tile([0.6, -0.8], (3, 1)), rtol=1e-6)
+        assert not unit[-1].any()
+
+
+def test_residual_is_the_distance_from_the_principal_subspace(digits):
+    head, train, rows = digits
+    inverse = np.linalg.pinv(head.weight.astype(float), rcond=64 * np.finfo(np.float32).eps)
+    z, origin = train.array().astype(float), -inverse @ head.bias.astype(float)
+    basis = np.linalg.svd(z - origin, full_matrices=False)[2][:20]
+    about = rows.astype(float) - origin
+    expected = np.linalg.norm(about - about @ basis.T @ basis, axis=1)
+    np.testing.assert_allclose(Residual(dim=20).fit(head, train).uncertainty(rows), expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("dim", [0, 10, 32, 50])

@@ -13,10 +13,10 @@ CLASSES, WIDTH = 4, 12
 
 
 def draw(rng, rows):
-    """Rows along the weights of the network below, with the class of each."""
+    """Rows along the weights of the network below, cut off below 0 as by a ReLU, with the class of each."""
     weight = np.random.default_rng(4).normal(size=(CLASSES, WIDTH)).astype(np.float32)
     labels = rng.integers(0, CLASSES, rows)
-    return (1.5 * weight[labels] + 0.5 * rng.normal(size=(rows, WIDTH))).astype(np.float32), labels
+    return np.maximum(1.5 * weight[labels] + 0.5 * rng.normal(size=(rows, WIDTH)), 0).astype(np.float32), labels
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,26 @@ from softscope.metrics import discovery_bound
 from .conftest import CLASSES, WIDTH, draw
 
 # scores that are small where rows are far from anything known
-BLIND_TO_DISTANCE = ("max", "entropy", "cool", "mental", "norm", "margin", "max-logit", "energy", "gen")
+BLIND_TO_DISTANCE = (
+    "max",
+    "entropy",
+    "cool",
+    "mental",
+    "norm",
+    "margin",
+    "max-logit",
+    "energy",
+    "gen",
+    "react",
+    "scale",
+    "ash-s",
+    "she",
+    "gradnorm",
+    "kl-matching",
+    "fdbd",
+    "nci",
+    "nnguide",
+)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

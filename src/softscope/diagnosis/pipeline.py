@@ -96,7 +96,7 @@ def _diagnose(
     checked = _check(head, given, chosen, steps)
     for name, item in chosen.items():
         steps(f"fitting {name}")
-        item.fit_on(head, checked.seen["train"].features, checked.moments)
+        item.fit(head, checked.seen["train"].features, moments=checked.moments)
     scored = _scored(checked, chosen, steps)
     others_scored = {name: scored[name] for name in others}
     measured = measure(scored["test"], others_scored, seed, bootstraps, steps)

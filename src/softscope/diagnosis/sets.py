@@ -17,7 +17,7 @@ from ..estimators import Estimator
 from ..estimators.base import each_chunk
 from ..estimators.fused import logit_score
 from ..estimators.geometric import mental_log_odds
-from ..estimators.reference import GEN, log_generalised_entropy
+from ..estimators.probabilities import GEN, log_generalised_entropy
 from ..estimators.softmax import LogitEstimator, Tail
 from ..features import FeatureSet
 from ..files import sha256

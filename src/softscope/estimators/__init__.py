@@ -5,34 +5,51 @@ from typing import Any
 
 from ..errors import SoftscopeError
 from .base import ESTIMATORS, Estimator, Info, each_chunk, register
+from .collapse import FDBD, NCI, SHE
 from .density import Density
+from .distances import Mahalanobis, MahalanobisPlus, RelativeMahalanobis, RelativeMahalanobisPlus, class_moments
 from .fused import scores
 from .geometric import Familiarity, Mental, Norm
 from .kernel import KernelDensity
-from .neighbours import NearestNeighbours
-from .reference import GEN, Mahalanobis, RelativeMahalanobis, ViM
+from .neighbours import NearestNeighbours, NNGuide
+from .probabilities import GEN, GradNorm, KLMatching
+from .shaping import AshS, ReAct, Scale
 from .softmax import Cool, Energy, Entropy, Margin, MaxLogit, MaxProbability, entropy, log_entropy, log_odds, margin
+from .subspace import Residual, ViM
 
 __all__ = [
     "ESTIMATORS",
+    "FDBD",
     "GEN",
+    "NCI",
+    "SHE",
+    "AshS",
     "Cool",
     "Density",
     "Energy",
     "Entropy",
     "Estimator",
     "Familiarity",
+    "GradNorm",
     "Info",
+    "KLMatching",
     "KernelDensity",
     "Mahalanobis",
+    "MahalanobisPlus",
     "Margin",
     "MaxLogit",
     "MaxProbability",
     "Mental",
+    "NNGuide",
     "NearestNeighbours",
     "Norm",
+    "ReAct",
     "RelativeMahalanobis",
+    "RelativeMahalanobisPlus",
+    "Residual",
+    "Scale",
     "ViM",
+    "class_moments",
     "each_chunk",
     "entropy",
     "estimator",

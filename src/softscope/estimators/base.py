@@ -22,7 +22,11 @@ from ..mixture import ClassMoments
 
 @dataclass(frozen=True)
 class Info:
-    """What the docs say of an estimator; `needs`, with its default arguments, is any of 'head', 'train', 'labels'."""
+    """What the docs say of an estimator; `needs`, with its default arguments, is any of 'head', 'train', 'labels'.
+
+    `assumes` is what the formula takes for granted beyond them; what can be checked on training data is checked by
+    `fit`, which refuses rather than score what makes no sense.
+    """
 
     id: str
     name: str
@@ -30,6 +34,7 @@ class Info:
     formula: str
     needs: tuple[str, ...]
     source: str = "Pearce, Brintrup, Zhu 2021"
+    assumes: str = ""
 
 
 #: Every score by its name: the paper's (E), baselines (B), references (R), each by number.
@@ -61,11 +66,13 @@ class Estimator(ABC):
         """What `fit` takes: `info.needs`, unless the arguments ask for less."""
         return self.info.needs
 
-    def fit(self, head: Head, train: Any = None) -> Self:
+    def fit(self, head: Head, train: Any = None, *, moments: ClassMoments | None = None) -> Self:
         """Take what the estimator needs from the head and the training features; returns itself.
 
-        `train` is whatever `FeatureSet.of` takes: a FeatureSet, an array, a path, or a pair (features, labels).
+        `train` is whatever `FeatureSet.of` takes: a FeatureSet, an array, a path, or a pair (features, labels). Where
+        the class `moments` of `train` are at hand, passing them spares some estimators a pass over it.
         """
+        self._check(head)
         self.head_ = head
         self.n_features_ = head.n_features
         if "train" in self.needs:
@@ -79,12 +86,8 @@ class Estimator(ABC):
                     "Save them with the features, or pass fit(head, (z, labels))",
                 )
             features.check_labels(head.n_classes)
-            self._fit(head, features)
+            self._fit(head, features, moments)
         return self
-
-    def fit_on(self, head: Head, train: FeatureSet, moments: ClassMoments) -> Self:
-        """`fit` where the class moments of `train` are at hand: the same result, without the pass that makes them."""
-        return self.fit(head, train)
 
     def clone(self) -> Self:
         """A new, unfitted estimator with the same arguments."""
@@ -119,7 +122,10 @@ class Estimator(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.params().items())})"
 
-    def _fit(self, head: Head, train: FeatureSet) -> None:
+    def _check(self, head: Head) -> None:
+        """Raise a SoftscopeError where an argument makes no sense."""
+
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
         """Fit on `train`, whose columns and labels have been checked against the head."""
 
     def _restore(self, state: Mapping[str, NDArray]) -> None:
@@ -157,6 +163,43 @@ class Estimator(ABC):
         features = FeatureSet.of(z)
         check_columns(features.n_features, f"{features.name}: z", columns=self.n_features_)
         return features
+
+
+class LogitReader(Estimator):
+    """An estimator that reads a row and its logits, so that many of them can share one product with the head."""
+
+    def _uncertainty(self, rows: NDArray) -> NDArray:
+        return self._from_logits(rows, self.head_.logits(rows))
+
+    @abstractmethod
+    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
+        """Scores of one chunk of finite rows, whose logits are at hand."""
+
+
+def unit_rows(rows: NDArray) -> NDArray:
+    """Rows scaled to norm 1, in their own dtype; rows of zeros stay zeros.
+
+    Squares that under- or overflow are rare: those rows are divided by their largest entry first.
+    """
+    norms2 = np.einsum("ij,ij->i", rows, rows)
+    limits = np.finfo(rows.dtype)
+    unsafe = np.flatnonzero(~((norms2 > limits.tiny / limits.eps**2) & (norms2 < limits.max)))
+    out: NDArray = rows / np.sqrt(np.where(norms2 > 0, norms2, 1))[:, None]
+    if len(unsafe):
+        wide = rows[unsafe].astype(np.float64)
+        wide /= _nonzero(np.abs(wide).max(axis=1, keepdims=True))
+        out[unsafe] = wide / _nonzero(np.linalg.norm(wide, axis=1, keepdims=True))
+    return out
+
+
+def square_norms(rows: NDArray) -> Floats:
+    """norm(row)^2 in float64."""
+    wide = rows.astype(np.float64, copy=False)
+    return np.asarray(np.einsum("ij,ij->i", wide, wide))
+
+
+def _nonzero(sizes: Floats) -> Floats:
+    return np.where(sizes > 0, sizes, 1.0)
 
 
 def each_chunk(features: FeatureSet, rows: int | None = None) -> Iterator[tuple[slice, NDArray]]:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture import Conditioning, Covariance, GaussianMixture, fit_mixture, start
-from .base import Estimator, Info, register
+from ..mixture import ClassMoments, Conditioning, Covariance, GaussianMixture, fit_mixture, start
+from .base import Estimator, Info, register, unit_rows
 
 Init = Literal["labels", "kmeans", "random"]
 Transform = Literal["none", "log"]
@@ -23,7 +23,8 @@ class Density(Estimator):
 
     Defaults are the paper's best: K components of full covariance, ridge 1e-5, all neurons. `init` says where EM
     starts: the classes, k-means, or rows drawn at random. `one_per_class` fits each class by itself, without EM.
-    `transform="log"` works on log(max(z, 0) + d), d = `offset_`; `neurons` takes that many columns drawn by `seed`.
+    `transform="log"` works on log(max(z, 0) + d), d = `offset_`; `neurons` takes that many columns drawn by `seed`;
+    `normalise` works on z / norm(z), before all of these.
 
     After `fit`: `mixture_` (with its history), `conditioning_` (rank, condition, ridge and precision of each
     component), `columns_`, `offset_`.
@@ -44,6 +45,7 @@ class Density(Estimator):
         init: Init = "labels",
         one_per_class: bool = False,
         transform: Transform = "none",
+        normalise: bool = False,
         neurons: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -53,6 +55,7 @@ class Density(Estimator):
         self.init = init
         self.one_per_class = one_per_class
         self.transform = transform
+        self.normalise = normalise
         self.neurons = neurons
         self.seed = seed
 
@@ -70,8 +73,7 @@ class Density(Estimator):
         """How each component's covariance came out."""
         return self.mixture_.conditioning
 
-    def _fit(self, head: Head, train: FeatureSet) -> None:
-        self._check(head)
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
         self.offset_ = LOG_OFFSET if self.transform == "log" else None
         self.columns_ = None
         if self.neurons is not None:
@@ -104,7 +106,8 @@ class Density(Estimator):
         self.mixture_ = GaussianMixture.from_state(state)
 
     def _transformed(self, rows: NDArray) -> NDArray:
-        chosen = rows if self.columns_ is None else rows[:, self.columns_]
+        scaled = unit_rows(rows) if self.normalise else rows
+        chosen = scaled if self.columns_ is None else scaled[:, self.columns_]
         return chosen if self.offset_ is None else log_features(chosen, self.offset_)
 
     def _start(self, head: Head, train: FeatureSet, view: "_View") -> NDArray[np.int64]:

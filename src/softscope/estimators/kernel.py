@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture import Kernels, held_out_bandwidth
-from .base import Estimator, Info, register
+from ..mixture import ClassMoments, Kernels, held_out_bandwidth
+from .base import Estimator, Info, register, unit_rows
 from .density import LOG_OFFSET, Transform, log_features
 from .neighbours import kept_rows
 
@@ -20,7 +20,8 @@ class KernelDensity(Estimator):
     """E8: minus the log of a density with one isotropic Gaussian on each training row.
 
     `bandwidth` None takes the one under which held-out training rows are most likely (`held_out_bandwidth`);
-    `bandwidth_` is the one used. `transform="log"` works on log(max(z, 0) + d), d = `offset_`, as in `Density`. The
+    `bandwidth_` is the one used. `transform="log"` works on log(max(z, 0) + d), d = `offset_`, as in `Density`,
+    and `normalise` on z / norm(z). The
     training rows are kept: `max_rows` of them at most, drawn by `seed` where there are more; `rows_` says how many.
     """
 
@@ -35,21 +36,25 @@ class KernelDensity(Estimator):
         *,
         bandwidth: float | None = None,
         transform: Transform = "none",
+        normalise: bool = False,
         max_rows: int = 100_000,
         seed: int = 0,
     ) -> None:
         self.bandwidth = bandwidth
         self.transform = transform
+        self.normalise = normalise
         self.max_rows = max_rows
         self.seed = seed
 
-    def _fit(self, head: Head, train: FeatureSet) -> None:
+    def _check(self, head: Head) -> None:
         if self.bandwidth is not None and not (np.isfinite(self.bandwidth) and self.bandwidth > 0):
             raise SoftscopeError(f"kde: bandwidth is {self.bandwidth}", "Give a positive number, or None to choose it")
         if self.transform not in get_args(Transform):
             raise SoftscopeError(
                 f"kde: transform {self.transform!r} is unknown", f"Use one of {', '.join(get_args(Transform))}"
             )
+
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
         self.offset_ = LOG_OFFSET if self.transform == "log" else None
         rows = self._transformed(kept_rows(train, self.max_rows, self.seed))
         bandwidth = held_out_bandwidth(rows, self.seed).value if self.bandwidth is None else self.bandwidth
@@ -69,7 +74,8 @@ class KernelDensity(Estimator):
         self._take(Kernels(state["centres"], state["origin"], float(state["bandwidth"][0])))
 
     def _transformed(self, rows: NDArray) -> NDArray:
-        return rows if self.offset_ is None else log_features(rows, self.offset_)
+        scaled = unit_rows(rows) if self.normalise else rows
+        return scaled if self.offset_ is None else log_features(scaled, self.offset_)
 
     def _take(self, kernels: Kernels) -> None:
         self._kernels = kernels

@@ -10,7 +10,9 @@ _OPENING = """\
 Every uncertainty that Softscope knows, by the name that `softscope.estimators.estimator(name, **params)` and the
 command line take. Larger always means more uncertain. `uncertainty(z)` is a float64 score whose order can't saturate;
 `plain(z)` is the value as defined, in float32, ties and all. E1-E8 are the paper's; B and R are what the literature
-would use beside or instead.
+would use beside or instead, each by its authors' definition; hyper-parameters are the authors' or read off training
+data, never chosen on OOD data. CORE (Yang, Kim, Bahk 2026) is missing: its exact formula could not be established from
+public material.
 
 This page is written by `python -m softscope.estimators.page > docs/estimators.md`; a test compares the two.
 
@@ -33,7 +35,8 @@ def _row(cls: type[Estimator]) -> str:
 
 def _section(cls: type[Estimator]) -> str:
     parameters = ", ".join(f"{name}={value.default!r}" for name, value in signature(cls).parameters.items())
-    return f"\n## {cls.__name__}\n\n`{cls.__name__}({parameters})`\n\n{getdoc(cls)}\n"
+    assumes = f"\nAssumes {cls.info.assumes}.\n" if cls.info.assumes else ""
+    return f"\n## {cls.__name__}\n\n`{cls.__name__}({parameters})`\n\n{getdoc(cls)}\n{assumes}"
 
 
 if __name__ == "__main__":

@@ -102,6 +102,12 @@ class ClassMoments:
         return mean
 
     @property
+    def whole(self) -> Moments:
+        """Moments of all rows, whatever their class."""
+        rows = float(self.counts.sum())
+        return Moments(rows, self.mean, rows * self.total_covariance)
+
+    @property
     def tied_covariance(self) -> Floats:
         """Maximum-likelihood covariance shared by the classes."""
         found: Floats = self.within / self.counts.sum()

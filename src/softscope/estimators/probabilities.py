@@ -1,0 +1,120 @@
+"""References that read the softmax's probabilities: GEN, KL matching, GradNorm."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats
+from ..errors import SoftscopeError
+from ..features import FeatureSet
+from ..head import Head
+from ..mixture import ClassMoments
+from .base import Info, LogitReader, each_chunk, register
+from .softmax import log_odds, softmax
+
+
+@register
+class GEN(LogitReader):
+    """Generalised entropy of the `top` largest softmax probabilities, ranked by its logarithm, which can't saturate.
+
+    gamma = 0.1 and the 100 largest are the paper's; with 100 classes or fewer all of them count.
+    """
+
+    info = Info(
+        "R5", "gen", "U_gen", "sum_j s_j^gamma (1 - s_j)^gamma over the largest s_j", ("head",), "Liu et al. 2023"
+    )
+
+    def __init__(self, *, gamma: float = 0.1, top: int = 100) -> None:
+        self.gamma = gamma
+        self.top = top
+
+    def _check(self, head: Head) -> None:
+        if not self.gamma > 0 or self.top < 1:
+            raise SoftscopeError(f"gen: gamma is {self.gamma}, top is {self.top}", "The paper uses 0.1 and 100")
+
+    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
+        return log_generalised_entropy(logits, self.gamma, self.top)
+
+    def _plain(self, rows: NDArray) -> NDArray:
+        return np.asarray(np.exp(self._uncertainty(rows)))
+
+
+def log_generalised_entropy(logits: NDArray, gamma: float = 0.1, top: int = 100) -> Floats:
+    """log sum_j (s_j (1 - s_j))^gamma over the `top` largest s_j, from log s_j and log(1 - s_j).
+
+    With o = log((1 - s_1) / s_1), pivoted on the runner-up: log s_1 = -log(1 + e^o), log(1 - s_1) = o + log s_1; the
+    other s_j are at most 1/2, where log1p(-s_j) is accurate.
+    """
+    odds = log_odds(logits)
+    log_first = -np.logaddexp(0.0, odds)
+    largest = logits if logits.shape[1] <= top else np.partition(logits, -top, axis=1)[:, -top:]
+    winner = largest.argmax(axis=1)[:, None]
+    log_s = largest.astype(np.float64)
+    log_s += log_first[:, None] - np.take_along_axis(log_s, winner, axis=1)
+    # The bounds leave every s_j but the winner's as it is, and spare the winner's log1p(-1) and denormals.
+    log_rest = np.log1p(-np.exp(np.clip(log_s, -700.0, -np.log(2.0))))
+    np.put_along_axis(log_rest, winner, (odds + log_first)[:, None], axis=1)
+    terms = gamma * (log_s + log_rest)
+    peak = terms.max(axis=1)
+    return np.asarray(peak + np.log(np.exp(np.maximum(terms - peak[:, None], -700.0)).sum(axis=1)))
+
+
+@register
+class KLMatching(LogitReader):
+    """Divergence of the softmax from the nearest of the classes' mean softmaxes.
+
+    d_k is the mean softmax of the training rows that are predicted as class k (the authors take validation rows);
+    classes that are never predicted have none. Where the softmax saturates the score approaches -log d_kk of the
+    predicted class, so that such rows of one class tie; without ties use `max` or `entropy`.
+    """
+
+    info = Info(
+        "R16",
+        "kl-matching",
+        "U_kl",
+        "min_k sum_j s_j log(s_j / d_kj), d_k the mean softmax of training rows predicted as k",
+        ("head", "train"),
+        "Hendrycks et al. 2022",
+    )
+
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
+        sums, counts = np.zeros((head.n_classes, head.n_classes)), np.zeros(head.n_classes)
+        for _, rows in each_chunk(train, self._chunk()):
+            logits = head.logits(rows).astype(np.float64)
+            predicted = np.eye(head.n_classes)[logits.argmax(axis=1)]
+            sums += predicted.T @ softmax(logits)
+            counts += predicted.sum(axis=0)
+        known = counts > 0
+        means = sums[known] / counts[known, None]
+        self._log_means = np.log(np.maximum(means, np.finfo(np.float64).tiny))
+
+    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
+        below = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+        powers = np.exp(np.maximum(below, -700.0))
+        totals = powers.sum(axis=1)
+        s = powers / totals[:, None]
+        minus_entropy = np.einsum("ij,ij->i", s, below) - np.log(totals)
+        return np.asarray(minus_entropy - (s @ self._log_means.T).max(axis=1))
+
+    def state(self) -> dict[str, NDArray]:
+        return {"log_means": self._log_means}
+
+    def _restore(self, state: Mapping[str, NDArray]) -> None:
+        self._log_means = state["log_means"]
+
+
+@register
+class GradNorm(LogitReader):
+    """Minus the L1 norm of the gradient, by the last layer's weights, of the softmax's distance to the uniform one.
+
+    That gradient, of -sum_j log s_j, is the outer product of K s - 1 and z: its norm is the product of their norms,
+    and nothing has to be differentiated.
+    """
+
+    info = Info("R15", "gradnorm", "U_gradnorm", "-norm1(z) norm1(K s - 1)", ("head",), "Huang, Geng, Li 2021")
+
+    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
+        s = softmax(logits.astype(np.float64))
+        off_uniform = np.abs(s * self.head_.n_classes - 1.0).sum(axis=1)
+        return np.asarray(-np.abs(rows).sum(axis=1, dtype=np.float64) * off_uniform)

@@ -1,0 +1,150 @@
+"""References that reshape the features before the energy is read: ReAct, SCALE, ASH-S.
+
+Their shares are the authors' defaults and have no unit, so that nothing is chosen on OOD data.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats
+from ..errors import SoftscopeError
+from ..features import FeatureSet
+from ..head import Head
+from ..mixture import ClassMoments
+from .base import Estimator, Info, LogitReader, register
+from .softmax import energy
+
+# More of the features' absolute sum below zero than this, and they don't come from a ReLU.
+NEGATIVE_SHARE = 0.01
+_RELU = "z >= 0, as after a ReLU (checked: at most 1 % of the absolute sum of the training features is below 0)"
+_SAMPLE_ROWS = 10_000
+
+
+@register
+class ReAct(Estimator):
+    """Energy of features that are cut off above q, the `quantile` of all training activations.
+
+    0.9 is the authors'. The quantile is that of at most 10,000 rows, spread evenly over the training rows.
+    """
+
+    info = Info("R11", "react", "U_react", "-log sum_i exp(w_i'min(z, q) + b_i)", ("head", "train"), "Sun et al. 2021")
+
+    cut_: float
+
+    def __init__(self, *, quantile: float = 0.9) -> None:
+        self.quantile = quantile
+
+    def _check(self, head: Head) -> None:
+        _check_share(self.quantile, "react: quantile", 0.9)
+
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
+        spread = np.linspace(0, len(train) - 1, min(len(train), _SAMPLE_ROWS)).round().astype(np.int64)
+        self.cut_ = float(np.quantile(train.rows(spread), self.quantile))
+
+    def _uncertainty(self, rows: NDArray) -> NDArray:
+        return energy(self.head_.logits(np.minimum(rows, rows.dtype.type(self.cut_))))
+
+    def state(self) -> dict[str, NDArray]:
+        return {"cut": np.array([self.cut_])}
+
+    def _restore(self, state: Mapping[str, NDArray]) -> None:
+        self.cut_ = float(state["cut"][0])
+
+
+@register
+class Scale(LogitReader):
+    """Energy of features that are scaled by exp(r), r = sum of z / sum of the largest entries of z.
+
+    The largest are all but the share `percentile` of them, 0.85 by the authors. Scaling z scales its product with W,
+    so the logits at hand are enough. A row without positive entries is not scaled.
+    """
+
+    info = Info(
+        "R12",
+        "scale",
+        "U_scale",
+        "-log sum_i exp(e^r w_i'z + b_i), r = sum_j z_j / sum of the largest z_j",
+        ("head", "train"),
+        "Xu et al. 2024",
+        _RELU,
+    )
+
+    def __init__(self, *, percentile: float = 0.85) -> None:
+        self.percentile = percentile
+
+    def _check(self, head: Head) -> None:
+        _check_share(self.percentile, "scale: percentile", 0.85)
+
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
+        check_not_negative(train, self.info.name)
+
+    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
+        ratio = _sum_ratio(rows, _largest(rows, self.percentile))
+        bias = self.head_.bias.astype(np.float64)
+        return energy((logits - bias) * np.exp(ratio)[:, None] + bias)
+
+
+@register
+class AshS(Estimator):
+    """Energy of features whose small entries are set to 0 and whose rest is scaled by exp(r), r as in `Scale`.
+
+    `percentile` is the share that is set to 0, 0.9 by the authors; ties with the smallest kept entry are kept.
+    """
+
+    info = Info(
+        "R13",
+        "ash-s",
+        "U_ash",
+        "-log sum_i exp(e^r w_i'z' + b_i), z' the largest z_j, else 0, r = sum_j z_j / sum_j z'_j",
+        ("head", "train"),
+        "Djurisic et al. 2023",
+        _RELU,
+    )
+
+    def __init__(self, *, percentile: float = 0.9) -> None:
+        self.percentile = percentile
+
+    def _check(self, head: Head) -> None:
+        _check_share(self.percentile, "ash-s: percentile", 0.9)
+
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
+        check_not_negative(train, self.info.name)
+
+    def _uncertainty(self, rows: NDArray) -> NDArray:
+        largest = _largest(rows, self.percentile)
+        kept = np.where(rows >= largest.min(axis=1, keepdims=True), rows, rows.dtype.type(0))
+        bias = self.head_.bias.astype(np.float64)
+        return energy((self.head_.logits(kept) - bias) * np.exp(_sum_ratio(rows, kept))[:, None] + bias)
+
+
+def check_not_negative(train: FeatureSet, name: str) -> None:
+    """Raise where the training features can't come from a ReLU."""
+    below = whole = 0.0
+    for rows in train.chunks():
+        below -= float(np.minimum(rows, 0).sum(dtype=np.float64))
+        whole += float(np.abs(rows).sum(dtype=np.float64))
+    if below > NEGATIVE_SHARE * whole:
+        raise SoftscopeError(
+            f"{name} assumes features that are not negative, {below / whole:.0%} of {train.name} lies below 0",
+            "Use a score without this assumption, such as knn or mahalanobis++",
+        )
+
+
+def _check_share(share: float, name: str, default: float) -> None:
+    if not 0 < share < 1:
+        raise SoftscopeError(f"{name} is {share}", f"Give a share between 0 and 1, the authors use {default}")
+
+
+def _largest(rows: NDArray, percentile: float) -> NDArray:
+    """The largest entries of each row, all but the share `percentile`, at least one; in no order."""
+    width = rows.shape[1]
+    count = max(1, width - round(percentile * width))
+    return np.partition(rows, width - count, axis=1)[:, width - count :]
+
+
+def _sum_ratio(rows: NDArray, largest: NDArray) -> Floats:
+    """sum of the row / sum of its largest entries, values below 0 counted as 0; 0 for a row without any above."""
+    whole, top = (np.maximum(part, 0).sum(axis=1, dtype=np.float64) for part in (rows, largest))
+    return np.asarray(np.divide(whole, top, out=np.zeros(len(rows)), where=top > 0))

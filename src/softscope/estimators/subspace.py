@@ -1,0 +1,123 @@
+"""References that read what lies off the features' principal subspace: Residual, ViM."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats
+from ..blas import one_blas_thread
+from ..errors import SoftscopeError
+from ..features import FeatureSet
+from ..head import Head
+from ..mixture import RANK_TOLERANCE, ClassMoments, Conditioning, Moments
+from .base import Estimator, Info, each_chunk, register, square_norms
+from .softmax import energy
+
+
+@register
+class Residual(Estimator):
+    """Distance from the principal subspace of the training features.
+
+    With u = -W^+ b the origin and R the directions of the training features about u beyond the `dim` of largest second
+    moment. `dim` is the authors' 1000 for H >= 2048 and 512 for H >= 768; below, where 512 would leave little or
+    nothing, H / 2. Where the training features span no more than `dim` directions (all residuals would be 0) it is
+    halved to half of what they span; `dim_` is the one used and `conditioning_` says why.
+    """
+
+    info = Info("R17", "residual", "U_residual", "norm(R'(z - u))", ("head", "train"), "Wang et al. 2022")
+
+    dim_: int
+    conditioning_: tuple[Conditioning, ...]
+
+    def __init__(self, *, dim: int | None = None) -> None:
+        self.dim = dim
+
+    def _check(self, head: Head) -> None:
+        if self.dim is not None and not 0 <= self.dim < head.n_features:
+            raise SoftscopeError(
+                f"{self.info.name}: dim is {self.dim}, the features have {head.n_features} columns",
+                "Give 0 <= dim < H",
+            )
+
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
+        self._origin = _head_origin(head)
+        spread = Moments.over(train.chunks()) if moments is None else moments.whole
+        step = spread.mean - self._origin
+        with one_blas_thread():
+            values, vectors = np.linalg.eigh(spread.covariance + np.outer(step, step))
+        rank = int((values > RANK_TOLERANCE * values[-1]).sum())
+        asked = self._asked(head.n_features)
+        self.dim_ = asked if asked < rank else rank // 2
+        self._residual = np.ascontiguousarray(vectors[:, : head.n_features - self.dim_])
+        reduced = f"dim {asked} reduced to {self.dim_}: the features span {rank} directions"
+        condition = float(values[-1] / values[-rank]) if rank else float("inf")
+        remedy = "" if self.dim_ == asked else reduced
+        self.conditioning_ = (Conditioning(-1, spread.count, rank, condition, 0.0, "float64", remedy),)
+
+    def _uncertainty(self, rows: NDArray) -> NDArray:
+        return self._residual_norms(rows)
+
+    def state(self) -> dict[str, NDArray]:
+        return {"origin": self._origin, "residual": self._residual}
+
+    def _restore(self, state: Mapping[str, NDArray]) -> None:
+        self._origin, self._residual = state["origin"], state["residual"]
+        self.dim_ = self.n_features_ - self._residual.shape[1]
+
+    def _asked(self, width: int) -> int:
+        if self.dim is not None:
+            return self.dim
+        return 1000 if width >= 2048 else 512 if width >= 768 else width // 2
+
+    def _residual_norms(self, rows: NDArray) -> Floats:
+        return np.sqrt(square_norms((rows - self._origin) @ self._residual))
+
+
+@register
+class ViM(Residual):
+    """Virtual-logit matching: the log-odds of a virtual class whose logit is the residual off the principal subspace.
+
+    `dim` and the residual are those of `Residual`; alpha = mean max_i l_i / mean norm(R'(z - u)) over training rows (a
+    second pass over them). The paper's score is the virtual class's softmax probability; its log-odds has the same
+    order and can't saturate.
+    """
+
+    info = Info(
+        "R4",
+        "vim",
+        "U_vim",
+        "alpha norm(R'(z - u)) - log sum_i exp(l_i)",
+        ("head", "train"),
+        "Wang et al. 2022",
+    )
+
+    alpha_: float
+
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
+        super()._fit(head, train, moments)
+        largest = residual = 0.0
+        for _, rows in each_chunk(train):
+            largest += float(head.logits(rows).max(axis=1).sum(dtype=np.float64))
+            residual += float(self._residual_norms(rows).sum())
+        self.alpha_ = largest / residual if residual > 0 else 0.0
+
+    def _uncertainty(self, rows: NDArray) -> NDArray:
+        return self.alpha_ * self._residual_norms(rows) + energy(self.head_.logits(rows))
+
+    def state(self) -> dict[str, NDArray]:
+        return super().state() | {"alpha": np.array([self.alpha_])}
+
+    def _restore(self, state: Mapping[str, NDArray]) -> None:
+        super()._restore(state)
+        self.alpha_ = float(state["alpha"][0])
+
+
+def _head_origin(head: Head) -> Floats:
+    """u = -W^+ b, the point whose logits are 0 (in the least-squares sense).
+
+    Singular values below float32 rounding count as 0: rows of W that sum to 0 would otherwise send u to infinity.
+    """
+    cut = max(head.weight.shape) * float(np.finfo(np.float32).eps)
+    origin: Floats = -np.linalg.pinv(head.weight.astype(np.float64), rcond=cut) @ head.bias.astype(np.float64)
+    return origin
