@@ -209,16 +209,10 @@ OPEN = {
     ("cli", "softscope.paper.nets.saving"),
     ("cli", "softscope.reporting.tuning"),
     ("diagnosis", "softscope.engine.threads"),
-    ("diagnosis", "softscope.estimators.base"),
-    ("diagnosis", "softscope.estimators.fused"),
-    ("diagnosis", "softscope.estimators.geometric"),
-    ("diagnosis", "softscope.estimators.reference"),
     ("diagnosis", "softscope.geometry.sizes"),
-    ("geometry", "softscope.estimators.base"),
     ("paper.claims", "softscope.geometry.two_class"),
     ("paper.experiments", "softscope.diagnosis.causes"),
     ("paper.experiments", "softscope.diagnosis.scores"),
-    ("paper.experiments", "softscope.estimators.density"),
     ("paper.experiments", "softscope.paper.nets.tuning"),
     ("paper.experiments", "softscope.paper.training.settings"),
     ("paper.experiments", "softscope.reporting.tuning"),
@@ -230,7 +224,6 @@ OPEN = {
     ("reporting", "softscope.tuning.options"),
     ("scoring", "softscope.engine.cluster"),
     ("scoring", "softscope.engine.threads"),
-    ("tuning", "softscope.estimators.density"),
 }
 # Facades: their methods hand on to modules of the same room (`guard.export(...)`), which know the facade.
 FACADES = {"softscope.guard.guard"}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..estimators.base import each_chunk
+from ..estimators import each_chunk
 from ..metrics import Interval, auroc
 from .model import Ceiling
 from .resampling import Contest, Contests, Rows, value_of

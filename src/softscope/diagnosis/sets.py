@@ -13,11 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..estimators import Estimator
-from ..estimators.base import each_chunk
-from ..estimators.fused import logit_score
-from ..estimators.geometric import mental_log_odds
-from ..estimators.probabilities import GEN, log_generalised_entropy
+from ..estimators import GEN, Estimator, each_chunk, log_generalised_entropy, logit_score, mental_log_odds
 from ..estimators.softmax import LogitEstimator, Tail
 from ..features import FeatureSet
 from ..files import sha256

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..estimators import Estimator
-from ..estimators.base import each_chunk
+from ..estimators import Estimator, each_chunk
 from ..features import FeatureSet
 from ..geometry import StructureReport, region_sizes, structure_report
 from ..geometry.sizes import TrainingView, root_of

@@ -6,13 +6,13 @@ from typing import Any
 from ..errors import SoftscopeError
 from .base import ESTIMATORS, Estimator, Info, each_chunk, register
 from .collapse import FDBD, NCI, SHE
-from .density import Density
+from .density import LOG_OFFSET, Density, Transform, drawn_columns, log_features
 from .distances import Mahalanobis, MahalanobisPlus, RelativeMahalanobis, RelativeMahalanobisPlus, class_moments
-from .fused import scores
-from .geometric import Familiarity, Mental, Norm
+from .fused import logit_score, scores
+from .geometric import Familiarity, Mental, Norm, mental_log_odds
 from .kernel import KernelDensity
 from .neighbours import NearestNeighbours, NNGuide
-from .probabilities import GEN, GradNorm, KLMatching
+from .probabilities import GEN, GradNorm, KLMatching, log_generalised_entropy
 from .shaping import AshS, ReAct, Scale
 from .softmax import Cool, Energy, Entropy, Margin, MaxLogit, MaxProbability, entropy, log_entropy, log_odds, margin
 from .subspace import Residual, ViM
@@ -21,6 +21,7 @@ __all__ = [
     "ESTIMATORS",
     "FDBD",
     "GEN",
+    "LOG_OFFSET",
     "NCI",
     "SHE",
     "AshS",
@@ -48,15 +49,21 @@ __all__ = [
     "RelativeMahalanobisPlus",
     "Residual",
     "Scale",
+    "Transform",
     "ViM",
     "class_moments",
+    "drawn_columns",
     "each_chunk",
     "entropy",
     "estimator",
     "estimator_class",
     "log_entropy",
+    "log_features",
+    "log_generalised_entropy",
     "log_odds",
+    "logit_score",
     "margin",
+    "mental_log_odds",
     "register",
     "scores",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import Floats, chunk_rows
 from ..blas import one_blas_thread
 from ..errors import SoftscopeError
-from ..estimators.base import each_chunk
+from ..estimators import each_chunk
 from ..estimators.softmax import log_entropy, log_odds
 from ..features import FeatureSet
 from ..head import Head

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import SoftscopeError
-from ..estimators.density import Transform
+from ..estimators import Transform
 
 Fit = Literal["classes", "em"]
 Layer = Literal["before", "after"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats, check_columns
 from ..errors import SoftscopeError
-from ..estimators.density import LOG_OFFSET, Transform, drawn_columns, log_features
+from ..estimators import LOG_OFFSET, Transform, drawn_columns, log_features
 from ..features import FeatureSet
 from ..metrics import auroc, balanced
 from .options import Layer

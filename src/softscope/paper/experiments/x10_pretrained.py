@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...engine import Engine
-from ...estimators import Density
-from ...estimators.density import LOG_OFFSET, log_features
+from ...estimators import LOG_OFFSET, Density, log_features
 from ...features import FeatureSet
 from ...runs import Store
 from . import table
