@@ -71,6 +71,7 @@ REGISTER = (
         "x10_pretrained",
     ),
     Entry("X11", ("table_reported_results",), "what the literature reports, beside our networks", "x11_literature"),
+    Entry("X12", ("remedies",), "a dial for each cause, and what each remedy does about it", "x12_remedies"),
 )
 
 

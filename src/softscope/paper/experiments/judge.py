@@ -140,7 +140,7 @@ def evidence(low: Scores, high: Scores) -> dict[str, dict[str, float]]:
     }
 
 
-def flagged(low: Scores, high: Scores) -> dict[str, float]:
+def flagged(low: Scores, high: Scores) -> dict[str, Any]:
     """Shares of OOD inputs that U_entropy and U_density flag (T21), each above T4's threshold.
 
     The threshold is that of test inputs, which no density was fitted on: of training inputs, a density that follows
@@ -152,6 +152,7 @@ def flagged(low: Scores, high: Scores) -> dict[str, float]:
         "softmax_only": float(np.mean(softmax & ~density)),
         "density_only": float(np.mean(~softmax & density)),
         "neither": float(np.mean(~softmax & ~density)),
+        "thresholds": "held out",
     }
 
 
