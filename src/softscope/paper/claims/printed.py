@@ -55,7 +55,7 @@ def check_table(
     return decide(
         CORRECTED,
         f"one number of 30 does not follow from its row: cifar10, cause 3, printed 0.7, is "
-        f"{repaired['cifar10'][6]:.1f}; with it the printed mean of 7.4 follows (with 0.7 it would be {as_printed:.1f}); "
+        f"{repaired['cifar10'][6]:.1f}; with it the printed mean of 7.4 follows (with 0.7: {as_printed:.1f}); "
         f"the caption names cause 1 as dominant, the columns cause {dominant} ({means[dominant - 1]:.1f} against "
         f"{means[0]:.1f})",
         {

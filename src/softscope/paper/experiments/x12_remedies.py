@@ -123,6 +123,7 @@ SCALES = {
         runs=2,
     ),
     "laptop": RemedySettings(runs=5),
+    "paper": RemedySettings(data=Images("mnist"), ood=Images("fashion_mnist"), batch=128, bootstraps=1000, runs=5),
 }
 
 Readings = dict[str, list[dict[str, Any]]]
@@ -296,10 +297,8 @@ def _evidence(
     for place, (share, networks) in enumerate(zip(settings.ambiguity, alike)):
         known = {"network": f"LeNet on MNIST, {100 * share:g} % ambiguous", "ood": name}
         rises.append(known | together(list(networks), name))
-        low, high = (
-            np.stack([entropy(network.head.logits(rows(network))) for network in networks])
-            for rows in (lambda n: n.test.array(), lambda n: n.ood[name].array())
-        )
+        low = np.stack([entropy(network.head.logits(network.test.array())) for network in networks])
+        high = np.stack([entropy(network.head.logits(network.ood[name].array())) for network in networks])
         own = [run["ambiguity"][place]["auroc"] for run in readings]
         spreads.append(
             known
