@@ -50,6 +50,8 @@ def test_a_module_without_source_is_refused():
         ('"\\ud800"', "surrogate"),
         (b'"\xff"', "utf-8"),
         ("9" * 10_000, "digits"),
+        ("1" + "0" * 400, "digits"),
+        ("[1e999]", "Out of range"),
         ("", "Expecting value"),
         (b"\x00", "Expecting value"),
     ],

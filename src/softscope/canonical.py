@@ -58,8 +58,8 @@ def parse_json(text: str | bytes) -> Any:
     if len(text) > JSON_BYTES:
         raise ValueError(f"JSON of {len(text):,} bytes, expected at most {JSON_BYTES:,}")
     try:
-        value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
-        json.dumps(value, ensure_ascii=False).encode()  # fails on half a surrogate pair
+        value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse, parse_int=_int)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # fails on 1e999 and half a surrogate pair
     except RecursionError:
         raise ValueError(f"JSON nested more than {JSON_DEPTH} deep") from None
     level, depth = [value], 0
@@ -79,8 +79,14 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _refuse_constant(name: str) -> Any:
+def _refuse(name: str) -> Any:
     raise ValueError(f"JSON with {name}")
+
+
+def _int(digits: str) -> int:
+    if len(digits) > 20:  # none of ours has more than 64 bits; more may not fit a float
+        raise ValueError(f"JSON with a number of {len(digits)} digits")
+    return int(digits)
 
 
 def fingerprint(value: Any) -> str:

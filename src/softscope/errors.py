@@ -1,10 +1,21 @@
 """The one error that users see: what is wrong, and what to do about it."""
 
 
+def printable(text: str) -> str:
+    """`text` for a terminal or a file: control characters and what UTF-8 can't hold become escapes, \\x1b.
+
+    Names of files and classes come from others: they could move the cursor, or break JSON.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 class SoftscopeError(Exception):
     """`what` says what is wrong (file, tensor, expected, found); `hint` says what to do. Both are one line."""
 
     def __init__(self, what: str, hint: str = "") -> None:
+        what, hint = (printable(" ".join(text.splitlines())) for text in (what, hint))
         super().__init__(what, hint)
         self.what = what
         self.hint = hint

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__
+from .errors import printable
 
 _RECORDED = ("numpy", "scipy", "sklearn", "numba", "torch", "onnxruntime", "safetensors", "matplotlib", "ray")
 
@@ -39,7 +40,7 @@ class Stopwatch:
 
 def command_line() -> str:
     """The command of this process, the program by its name alone."""
-    return shlex.join([Path(sys.argv[0] or "python").name, *sys.argv[1:]])
+    return printable(shlex.join([Path(sys.argv[0] or "python").name, *sys.argv[1:]]))
 
 
 def versions() -> dict[str, str]:
@@ -65,7 +66,8 @@ def threads() -> int:
     torch = sys.modules.get("torch")
     if torch is not None:
         return int(torch.get_num_threads())
-    return int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or cores()
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # a list has one number per level
+    return (int(first) if first.isdecimal() else 0) or cores()
 
 
 def _processor() -> str:

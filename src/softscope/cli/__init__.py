@@ -55,5 +55,7 @@ def _usage_error() -> Any:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"softscope: {' '.join(message.split())}", file=sys.stderr)
+    from ..errors import printable
+
+    print(f"softscope: {printable(' '.join(message.split()))}", file=sys.stderr)
     return code

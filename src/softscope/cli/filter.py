@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from ..paper.filter import Scanned, Statistics
 
+_DRAWN = 10  # finds of each class in the picture; --json lists all
+
 
 def filter_(
     net: Annotated[str, typer.Argument(help="A model saved by softscope, with one channel.", metavar="NET")],
@@ -64,11 +66,11 @@ def _draw(network: "Scanned", seed: int, names: "Sequence[str]", picture: Path, 
     from ..paper.plots.filter import finds_figure
     from ..reporting.style import to_png
 
-    images = inputs.images(seed, statistics.numbers.ravel(), network.shape)
-    images = images.reshape(*statistics.numbers.shape, *network.shape)
+    numbers, odds = statistics.numbers[:, :_DRAWN], statistics.odds[:, :_DRAWN]
+    images = inputs.images(seed, numbers.ravel(), network.shape).reshape(*numbers.shape, *network.shape)
     remark = f"Most confident of {statistics.inputs:,} inputs drawn uniformly"
     visible = 8 if isinstance(network, Folded) else None
-    write_bytes(picture, to_png(finds_figure(images, statistics.odds, names, remark, visible)))
+    write_bytes(picture, to_png(finds_figure(images, odds, names, remark, visible)))
 
 
 def whole_number(text: str) -> int:

@@ -67,6 +67,8 @@ def named(option: str, words: Sequence[str]) -> dict[str, str]:
         name, equals, path = word.partition("=")
         if not (name and equals and path):
             raise SoftscopeError(f"{option} {word}: expected NAME=FILE", f"Write it as {option} svhn=svhn.safetensors")
+        if not name.isprintable():
+            raise SoftscopeError(f"{option} {word}: a name with control characters", "Give the set a plain name")
         if name in files:
             raise SoftscopeError(f"{option} {name}: given twice", "Give each set a name of its own")
         files[name] = path

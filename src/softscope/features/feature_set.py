@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import as_array, as_labels, as_rows, check_finite, chunk_rows
-from ..errors import SoftscopeError
+from ..errors import SoftscopeError, printable
 from ..files import existing, stream_safetensors
 from .sources import ArraySource, Opened, Source
 
@@ -39,7 +39,7 @@ class FeatureSet:
         Labels are read at once unless `labels` is False, for a caller that needs a few rows of a large file.
         """
         source, known, metadata = _open(path, labels)
-        return cls(source, known, name=str(path), metadata=metadata)
+        return cls(source, known, name=printable(str(path)), metadata=metadata)
 
     @classmethod
     def of(cls, features: Any, name: str = "z") -> "FeatureSet":

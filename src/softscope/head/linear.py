@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats, as_matrix, as_vector, check_finite, chunk_rows, spans
 from ..blas import rows_round_alike
 from ..canonical import parse_json
-from ..errors import SoftscopeError
+from ..errors import SoftscopeError, printable
 from ..files import read_safetensors, safetensors_header, write_safetensors
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ class Head:
         given = np.zeros(self.n_classes) if bias is None else as_vector(bias, f"{name}: bias", length=self.n_classes)
         self.bias: NDArray = _frozen(given, self.weight.dtype)
         check_finite(self.bias, f"{name}: bias as {self.weight.dtype}")
-        names = None if classes is None else (classes,) if isinstance(classes, str) else tuple(map(str, classes))
+        names = None if classes is None else (classes,) if isinstance(classes, str) else tuple(classes)
         if names is not None and len(names) != self.n_classes:
             raise SoftscopeError(
                 f"{name}: {len(names)} class names for {self.n_classes} rows of weight", "Give one name per class"
             )
-        self.classes: tuple[str, ...] | None = names
+        self.classes: tuple[str, ...] | None = names and tuple(printable(str(each)) for each in names)
         self.name = name
         self._turned: dict[np.dtype, NDArray] = {}
 

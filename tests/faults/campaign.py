@@ -1,0 +1,158 @@
+"""Damaged files by the thousand: every one must be read, or refused with one line, quickly and in little memory.
+
+    python -m tests.faults.campaign --cases 30000 --seed 0          (`make faults`)
+
+A case is named by format and number and repeats exactly: `--only npz:1234`.
+"""
+
+import argparse
+import logging
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from softscope.errors import SoftscopeError
+from softscope.progress import bar
+
+from .formats import FORMATS, Format
+from .mutators import MUTATORS
+
+SECONDS, MEGABYTES = 10.0, 2000.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A case that broke the promise, and how."""
+
+    case: str
+    mutator: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.case} ({self.mutator}): {self.what}"
+
+
+class _TooLong(BaseException):
+    """Not an Exception: no reader's `except` may swallow it."""
+
+
+def run(cases: int, seed: int = 0, formats: tuple[Format, ...] = FORMATS, *, show: bool = False) -> list[Failure]:
+    """`cases` damaged files in all, the same number of each format; what broke the promise."""
+    failures = []
+    logging.disable(logging.WARNING)  # a damaged checkpoint is a warning and a new start
+    with tempfile.TemporaryDirectory() as folder, bar(show=show) as progress:
+        each = -(-cases // len(formats))
+        for index, format_ in enumerate(formats):
+            made = _Made(format_, Path(folder) / str(index))
+            for number in range(each):
+                failure = made.case(seed, number)
+                if failure is not None:
+                    failures.append(failure)
+                progress(f"{format_.name}, {len(failures)} failures", index * each + number + 1, each * len(formats))
+    return failures
+
+
+class _Made:
+    """A sound file of a format, its bytes, and how to try damaged ones in its place."""
+
+    def __init__(self, format_: Format, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self.format, self.path = format_, format_.make(folder)
+        self.content = self.path.read_bytes()
+        self.format.use(self.path)  # a sound file is read, and heavy imports are not charged to a case
+        self.folder, self.sound = folder, folder.with_name(f"{folder.name}-sound")
+        shutil.copytree(folder, self.sound)
+
+    def case(self, seed: int, number: int) -> Failure | None:
+        """Damage number `number`: None if it was read or refused as promised."""
+        random = Random(zlib.crc32(f"{seed} {self.format.name} {number}".encode()))
+        content, applied = self.content, []
+        for mutator in random.choices(MUTATORS, k=random.choice((1, 1, 1, 2))):
+            content = mutator(random, content) if content else content
+            applied.append(mutator.__name__)
+        self._reset()
+        self.path.write_bytes(content)
+        what = _tried(self.format, self.path)
+        return None if what is None else Failure(f"{self.format.name}:{number}", "+".join(applied), what)
+
+    def _reset(self) -> None:
+        for path in self.folder.iterdir():
+            if path.name not in {each.name for each in self.sound.iterdir()}:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copytree(self.sound, self.folder, dirs_exist_ok=True)
+
+
+def _tried(format_: Format, path: Path) -> str | None:
+    before, start = _peak(), time.perf_counter()
+    try:
+        with _limited(SECONDS), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            format_.use(path)
+    except SoftscopeError as error:
+        if "\n" in str(error):
+            return f"a message of several lines: {str(error)!r}"
+    except _TooLong:
+        return f"took more than {SECONDS:g} s"
+    except Exception as error:  # what the campaign looks for
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    grown = _peak() - before
+    if grown > MEGABYTES:
+        return f"took {grown:,.0f} MB"
+    return f"took {time.perf_counter() - start:.0f} s" if time.perf_counter() - start > SECONDS else None
+
+
+def _peak() -> float:
+    kilo = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilo / 1e6
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def main() -> None:
+    """Run the campaign and list what broke the promise."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=30_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", metavar="FORMAT[:NUMBER]", help="one format, or one case of it")
+    given = parser.parse_args()
+    start = time.perf_counter()
+    if given.only:
+        name, _, number = given.only.partition(":")
+        formats = tuple(format_ for format_ in FORMATS if format_.name == name)
+        if number:
+            with tempfile.TemporaryDirectory() as folder:
+                print(_Made(formats[0], Path(folder) / "one").case(given.seed, int(number)) or "as promised")
+            return
+    else:
+        formats = FORMATS
+    failures = run(given.cases, given.seed, formats, show=True)
+    with suppress(BrokenPipeError):
+        print("\n".join(map(str, failures)))
+        print(f"{given.cases:,} cases in {time.perf_counter() - start:.0f} s, {len(failures)} failures")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
