@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 EXTRAS := torch,onnx,serve,ray,data,test,dev
 PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow faults lint bench clean
 
 $(VENV)/core: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,6 +28,10 @@ test: $(VENV)/installed
 
 test-slow: $(VENV)/installed
 	$(BIN)/python -m pytest -m slow $(ARGS)
+
+# 30,000 damaged files of every format; CONTRIBUTING.md says how to repeat one case.
+faults: $(VENV)/installed
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.faults.campaign $(ARGS)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from ..diagnosis.model import OUTCOMES, Diagnosis
-from ..files import write_bytes
+from ..errors import SoftscopeError
+from ..files import first_line, write_bytes
 from ..metrics import Interval
 from .pictures import curve_pictures, layer_maps, strength_pictures, structure_picture
 from .tables import cause_table, confusions, measure_tables, outcome_rows, score_table
@@ -27,13 +28,23 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+_MISFITS = (LookupError, ValueError, TypeError, ArithmeticError, AttributeError)
+
+
 def report(found: Diagnosis, path: str | os.PathLike[str], images: Mapping[str, ImageSource] | None = None) -> None:
     """Write the report of `found` to `path`, atomically.
 
     `images` shows the most confidently wrong inputs: for an OOD set's name, or "test", a parquet file in the hub's
     layout or an uint8 array [N, H, W, C], in the order of the features.
     """
-    write_bytes(path, render(found, images).encode())
+    try:
+        page = render(found, images).encode()
+    except _MISFITS as error:  # an edited or older file: each field is sound, but they don't belong together
+        raise SoftscopeError(
+            f"the diagnosis does not fit together ({type(error).__name__}: {first_line(error)})",
+            "Run `softscope diagnose` again",
+        ) from error
+    write_bytes(path, page)
 
 
 def render(found: Diagnosis, images: Mapping[str, ImageSource] | None = None) -> str:
