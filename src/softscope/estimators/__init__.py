@@ -5,7 +5,7 @@ from typing import Any
 
 from ..errors import SoftscopeError
 from .base import ESTIMATORS, Estimator, Info, each_chunk, register
-from .collapse import FDBD, NCI, SHE
+from .collapse import FDBD, NCI, SHE, boundary_weights
 from .density import LOG_OFFSET, Density, Transform, drawn_columns, log_features
 from .distances import Mahalanobis, MahalanobisPlus, RelativeMahalanobis, RelativeMahalanobisPlus, class_moments
 from .fused import logit_score, scores
@@ -13,7 +13,7 @@ from .geometric import Familiarity, Mental, Norm, mental_log_odds
 from .kernel import KernelDensity
 from .neighbours import NearestNeighbours, NNGuide
 from .probabilities import GEN, GradNorm, KLMatching, log_generalised_entropy
-from .shaping import AshS, ReAct, Scale
+from .shaping import AshS, ReAct, Scale, largest_count
 from .softmax import Cool, Energy, Entropy, Margin, MaxLogit, MaxProbability, entropy, log_entropy, log_odds, margin
 from .subspace import Residual, ViM
 
@@ -51,12 +51,14 @@ __all__ = [
     "Scale",
     "Transform",
     "ViM",
+    "boundary_weights",
     "class_moments",
     "drawn_columns",
     "each_chunk",
     "entropy",
     "estimator",
     "estimator_class",
+    "largest_count",
     "log_entropy",
     "log_features",
     "log_generalised_entropy",

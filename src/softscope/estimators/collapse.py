@@ -51,11 +51,11 @@ class FDBD(_AboutTheMean):
 
     def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
         super()._fit(head, train, moments)
-        self._weights = _boundary_weights(head)
+        self._weights = boundary_weights(head)
 
     def _restore(self, state: Mapping[str, NDArray]) -> None:
         super()._restore(state)
-        self._weights = _boundary_weights(self.head_)
+        self._weights = boundary_weights(self.head_)
 
     def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
         predicted = logits.argmax(axis=1)
@@ -161,7 +161,7 @@ def training_mean(train: FeatureSet) -> Floats:
     return np.asarray(total / len(train))
 
 
-def _boundary_weights(head: Head) -> Floats:
+def boundary_weights(head: Head) -> Floats:
     """[K, K]: 1 / norm(w_c - w_k) over the number of boundaries of c, 0 where there is none."""
     weight = head.weight.astype(np.float64)
     between = np.stack([np.linalg.norm(weight - one, axis=1) for one in weight])

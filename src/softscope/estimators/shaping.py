@@ -137,10 +137,15 @@ def _check_share(share: float, name: str, default: float) -> None:
         raise SoftscopeError(f"{name} is {share}", f"Give a share between 0 and 1, the authors use {default}")
 
 
+def largest_count(width: int, percentile: float) -> int:
+    """How many of `width` entries are left above the share `percentile`, at least one."""
+    return max(1, width - round(percentile * width))
+
+
 def _largest(rows: NDArray, percentile: float) -> NDArray:
     """The largest entries of each row, all but the share `percentile`, at least one; in no order."""
     width = rows.shape[1]
-    count = max(1, width - round(percentile * width))
+    count = largest_count(width, percentile)
     return np.partition(rows, width - count, axis=1)[:, width - count :]
 
 

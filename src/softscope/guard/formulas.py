@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SoftscopeError
-from ..estimators import Estimator
+from ..estimators import Estimator, boundary_weights, largest_count
 from .guard import Guard
 
 Tensor = Any
@@ -103,6 +103,11 @@ def _norms(rows: Tensor) -> Tensor:
     return (rows * rows).sum(1).sqrt()
 
 
+def _unit(rows: Tensor) -> Tensor:
+    """row / norm(row), 0 where the row is all zeros."""
+    return rows / _norms(rows).reshape(-1, 1).clamp(min=1e-300)
+
+
 def _familiarity(z: Tensor, c: Constants) -> Tensor:
     norms = _norms(z).reshape(-1, 1)
     return (z / norms.clamp(min=1e-300)).matmul(c["directions"]).amax(1)
@@ -137,6 +142,7 @@ def _density(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
     constants, joint = _JOINTS[mixture.covariance](state)
 
     def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+        z = _unit(z) if estimator.normalise else z
         x = z if columns is None else z.matmul(c["columns"])
         x = x if offset is None else (x.clamp(min=0.0) + offset).log()
         values = joint(x, c)
@@ -227,7 +233,7 @@ def _mahalanobis(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
         constants["background"] = background
 
     def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        centred = z - c["origin"]
+        centred = (_unit(z) if estimator.normalise else z) - c["origin"]
         white = centred.matmul(c["matrix"])
         step = white - c["means"][(white.matmul(c["turned"]) - c["halves"]).argmax(1)]
         nearest = (step * step).sum(1)
@@ -243,13 +249,19 @@ def _knn(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
     bank, k = state["train"].astype(np.float64), estimator.k_
 
     def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        norms = _norms(z).reshape(-1, 1)
-        unit = z / norms.clamp(min=1e-300)
+        unit = _unit(z) if estimator.normalise else z
         nearness = unit.matmul(c["bank"]) - c["halves"]
         kth = nearness.topk(k)[0].narrow(1, k - 1, 1).sum(1)
         return ((unit * unit).sum(1) - 2.0 * kth).clamp(min=0.0).sqrt()
 
     return Plan({"bank": bank.T, "halves": 0.5 * (bank**2).sum(axis=1)}, formula)
+
+
+def _residual(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
+    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+        return _norms((z - c["origin"]).matmul(c["residual"]))
+
+    return Plan({"origin": state["origin"], "residual": state["residual"]}, formula)
 
 
 def _vim(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
@@ -259,6 +271,87 @@ def _vim(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
         return alpha * _norms((z - c["origin"]).matmul(c["residual"])) + _energy(logits, classes)
 
     return Plan({"origin": state["origin"], "residual": state["residual"]}, formula)
+
+
+def _neighbour_guide(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
+    classes, k = estimator.head_.n_classes, estimator.k_
+
+    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+        return _energy(logits, classes) * _unit(z).matmul(c["bank"]).topk(k)[0].sum(1) / k
+
+    return Plan({"bank": state["bank"].T}, formula)
+
+
+def _react(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
+    head, cut = estimator.head_, estimator.cut_
+
+    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+        return _energy(z.clamp(max=cut).matmul(c["weight"]) + c["bias"], head.n_classes)
+
+    return Plan({"weight": head.weight.T, "bias": head.bias}, formula)
+
+
+def _scaled(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
+    """SCALE and ASH-S: the energy of features scaled by how much of them the largest entries hold."""
+    head, prune = estimator.head_, estimator.info.name == "ash-s"
+    count = largest_count(head.n_features, estimator.percentile)
+
+    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+        largest = z.topk(count)[0]
+        top, product = largest, logits - c["bias"]
+        if prune:
+            top = z * (z >= largest.narrow(1, count - 1, 1)).double()
+            product = top.matmul(c["weight"])
+        ratio = z.clamp(min=0.0).sum(1) / top.clamp(min=0.0).sum(1).clamp(min=1e-300)
+        return _energy(product * ratio.exp().reshape(-1, 1) + c["bias"], head.n_classes)
+
+    return Plan({"bias": head.bias} | ({"weight": head.weight.T} if prune else {}), formula)
+
+
+def _hopfield(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
+    return Plan({**state}, lambda z, logits, c: -(z * c["patterns"][logits.argmax(1)]).sum(1))
+
+
+def _boundaries(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
+    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+        gaps = logits.amax(1).reshape(-1, 1) - logits
+        room = (gaps * c["weights"][logits.argmax(1)]).sum(1)
+        return -room / _norms(z - c["mean"]).clamp(min=1e-300)
+
+    return Plan({"mean": state["mean"], "weights": boundary_weights(estimator.head_)}, formula)
+
+
+def _alignment(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
+    head, a = estimator.head_, estimator.a_
+
+    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+        inner = logits.amax(1) - c["shift"][logits.argmax(1)]
+        return -inner / _norms(z - c["mean"]).clamp(min=1e-300) - a * z.abs().sum(1)
+
+    shift = head.weight.astype(np.float64) @ state["mean"] + head.bias
+    return Plan({"mean": state["mean"], "shift": shift}, formula)
+
+
+def _gradient(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
+    classes = estimator.head_.n_classes
+
+    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+        powers = (logits - logits.amax(1).reshape(-1, 1)).exp()
+        s = powers / powers.sum(1).reshape(-1, 1)
+        return -z.abs().sum(1) * (s * classes - 1.0).abs().sum(1)
+
+    return Plan({}, formula)
+
+
+def _kl_matching(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
+    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+        below = logits - logits.amax(1).reshape(-1, 1)
+        powers = below.clamp(min=_NEGLIGIBLE).exp()
+        totals = powers.sum(1)
+        s = powers / totals.reshape(-1, 1)
+        return (s * below).sum(1) - totals.log() - s.matmul(c["log_means"]).amax(1)
+
+    return Plan({"log_means": state["log_means"].T}, formula)
 
 
 def _gen(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
@@ -297,6 +390,18 @@ _PLANS: dict[str, Callable[[Any, Mapping[str, NDArray]], Plan]] = {
     "density": _density,
     "mahalanobis": _mahalanobis,
     "relative-mahalanobis": _mahalanobis,
+    "mahalanobis++": _mahalanobis,
+    "relative-mahalanobis++": _mahalanobis,
+    "nnguide": _neighbour_guide,
+    "nci": _alignment,
+    "fdbd": _boundaries,
+    "react": _react,
+    "scale": _scaled,
+    "ash-s": _scaled,
+    "she": _hopfield,
+    "gradnorm": _gradient,
+    "kl-matching": _kl_matching,
+    "residual": _residual,
     "knn": _knn,
     "vim": _vim,
     "gen": _gen,
