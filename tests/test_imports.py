@@ -203,8 +203,6 @@ DOORS = {
 }
 # To become empty: (room, module behind another room's door).
 OPEN = {
-    ("cli", "softscope.guard.monitor"),
-    ("cli", "softscope.guard.serving"),
     ("cli", "softscope.paper.experiments.reproducing"),
     ("cli", "softscope.paper.experiments.verdict"),
     ("cli", "softscope.paper.nets.saving"),

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from softscope.errors import SoftscopeError
-from softscope.guard import Evidence, Guard, Monitor
+from softscope.guard import Evidence, Guard, Monitor, draw_evidence
 from softscope.guard.martingale import BETS, edge_ranks, first_masses, log_evidence, ranks
-from softscope.guard.monitor import picture
 from softscope.guard.saving import read_signed, write_signed
 
 
@@ -234,7 +233,7 @@ def test_a_picture_is_drawn(guard, world, tmp_path):
     monitor = guard.monitor()
     monitor.update(world.fresh)
     for name, start in (("e.png", b"\x89PNG"), ("e.svg", b"<?xml")):
-        picture(monitor, tmp_path / name)
+        draw_evidence(monitor, tmp_path / name)
         assert (tmp_path / name).read_bytes().startswith(start)
 
 

@@ -171,9 +171,8 @@ def serve(
     body_mb: Annotated[int, options.whole("--body-mb", "Largest request, in MB.", 1, 1024)] = 16,
 ) -> None:
     """Serve a guard over HTTP: features in; uncertainty, p, alarm and class out; /metrics for Prometheus."""
-    from ..guard import Guard
-    from ..guard.serving import Service
-    from ..guard.serving import serve as serve_guard
+    from ..guard import Guard, Service
+    from ..guard import serve as serve_guard
 
     if not name.isidentifier():
         raise SoftscopeError(f"--name {name}: expected letters, digits and _", "It becomes part of an address")

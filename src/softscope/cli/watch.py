@@ -36,8 +36,7 @@ def watch(
     as_json: AsJson = False,
 ) -> None:
     """Watch a stream for a change, without labels. Exit code 0: no change shown, 3: drift, 2: an error."""
-    from ..guard import Guard, Monitor, watch_stream
-    from ..guard.monitor import picture as draw
+    from ..guard import Guard, Monitor, draw_evidence, watch_stream
 
     guard = Guard.load(path)
     if state is not None and state.exists():
@@ -50,7 +49,7 @@ def watch(
             break
         time.sleep(follow)
     if picture is not None:
-        draw(monitor, picture)
+        draw_evidence(monitor, picture)
     if as_json:
         typer.echo(json.dumps(evidence.to_dict(), indent=1))
     else:

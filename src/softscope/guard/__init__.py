@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .exporting import export_guarded as export_guarded
     from .monitor import Evidence as Evidence
     from .monitor import Monitor as Monitor
+    from .monitor import draw_evidence as draw_evidence
+    from .serving import Service as Service
+    from .serving import serve as serve
     from .stream import Summary as Summary
     from .stream import score_file as score_file
     from .watching import watch_stream as watch_stream
@@ -27,6 +30,9 @@ _HOMES = {
     "export_guarded": "exporting",
     "Evidence": "monitor",
     "Monitor": "monitor",
+    "draw_evidence": "monitor",
+    "Service": "serving",
+    "serve": "serving",
     "Summary": "stream",
     "score_file": "stream",
     "watch_stream": "watching",

@@ -204,7 +204,7 @@ class Monitor:
         self.source = words["source"]
 
 
-def picture(monitor: Monitor, path: str | os.PathLike[str]) -> None:
+def draw_evidence(monitor: Monitor, path: str | os.PathLike[str]) -> None:
     """The evidence over the stream as an image file, atomically: the line to cross is 1 / rate."""
     from pathlib import Path
 
