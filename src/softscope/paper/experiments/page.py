@@ -52,9 +52,10 @@ _TITLE = (
 )
 _MARGINS = "; ".join(f"{kind}, {words}" for kind, words in MARGINS.items())
 _RULES = f"""**The rule**, the same for every row. It replaced a looser one (two standard errors, no margin) when the \
-results of scales laptop and paper were known; results of scale overnight came after it. Of each mean over runs the \
-95 % interval (t, runs - 1 degrees of freedom) decides. A number that the paper prints: the interval of ours - the \
-paper's lies wholly within the margin plus two of the paper's printed standard errors, *agrees*; wholly outside, \
+results of scales laptop and paper were known, and so were chosen the rows that each conclusion rests on (X10's and \
+X4's joined conclusions 1 and 7 last, with their numbers in view); results of scale overnight come after it. \
+Of each mean over runs the 95 % interval (t, runs - 1 degrees of freedom) decides. A number that the paper prints: \
+the interval of ours - the paper's lies wholly within the margin plus two of the paper's printed standard errors, *agrees*; wholly outside, \
 *differs*; else *undecided*. Margins: {_MARGINS}. A statement: its row names the range that bears it out; the interval \
 wholly inside, *holds*; wholly outside, *does not hold*; else *undecided*. A single run is always undecided. Numbers \
 that involve no chance need no runs. A network and a row count once: rows that repeat others, or follow from them as \
