@@ -53,14 +53,14 @@ _TITLE = (
 _MARGINS = "; ".join(f"{kind}, {words}" for kind, words in MARGINS.items())
 _RULES = f"""**The rule**, the same for every row. It replaced a looser one (two standard errors, no margin) when the \
 results of scales laptop and paper were known, and so were chosen the rows that each conclusion rests on (X10's and \
-X4's joined conclusions 1 and 7 last, with their numbers in view); results of scale overnight come after it. \
-Of each mean over runs the 95 % interval (t, runs - 1 degrees of freedom) decides. A number that the paper prints: \
-the interval of ours - the paper's lies wholly within the margin plus two of the paper's printed standard errors, *agrees*; wholly outside, \
-*differs*; else *undecided*. Margins: {_MARGINS}. A statement: its row names the range that bears it out; the interval \
-wholly inside, *holds*; wholly outside, *does not hold*; else *undecided*. A single run is always undecided. Numbers \
-that involve no chance need no runs. A network and a row count once: rows that repeat others, or follow from them as \
-the causes do from the AUROCs, are in no count. A conclusion holds where all the rows it rests on hold, and does not \
-where one of them does not.
+X4's joined conclusions 1 and 7 last, with their numbers in view); results of scale overnight come after it. Of each \
+mean over runs the 95 % interval (t, runs - 1 degrees of freedom) decides. A number that the paper prints: the \
+interval of ours - the paper's lies wholly within the margin plus two of the paper's printed standard errors, \
+*agrees*; wholly outside, *differs*; else *undecided*. Margins: {_MARGINS}. A statement: its row names the range \
+that bears it out; the interval wholly inside, *holds*; wholly outside, *does not hold*; else *undecided*. A single \
+run is always undecided. Numbers that involve no chance need no runs. A network and a row count once: rows that \
+repeat others, or follow from them as the causes do from the AUROCs, are in no count. A conclusion holds where all \
+the rows it rests on hold, and does not where one of them does not.
 
 Every experiment stands below at the largest scale that was run: `paper` is the paper's own protocol, `laptop` and \
 `overnight` smaller ones. Each section names the command that repeats it. Ours are means ± standard error over runs. \
