@@ -20,9 +20,10 @@ from .. import __version__
 from ..canonical import parse_json, plain
 from ..errors import SoftscopeError
 from ..files import existing_file, first_line, write_bytes
-from .formulas import alarms, decision_constants, p_values, plan_of
+from .formulas import alarms, decision_constants, p_values
 from .guard import Guard
 from .onnx_tensor import Graph, Node, values_of
+from .reference_formulas import plan_of
 
 OUTPUTS = ("class", "probability", "uncertainty", "p", "alarm")
 _METADATA = "softscope.guard"

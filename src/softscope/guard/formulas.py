@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SoftscopeError
-from ..estimators import Estimator, boundary_weights, largest_count
+from ..estimators import Estimator
 from .guard import Guard
 
 Tensor = Any
 Constants = Mapping[str, Any]
 Formula = Callable[[Tensor, Tensor, Constants], Tensor]
-_NEGLIGIBLE = -700.0
+NEGLIGIBLE = -700.0
 # Scores made in another order of operations may differ by this from those of the calibration: ties stay ties.
 SAME = 1e-6
 
@@ -32,15 +31,7 @@ class Plan:
     formula: Formula
 
 
-def plan_of(guard: Guard) -> Plan:
-    """The plan of a guard's estimator, or a SoftscopeError where its score can't run inside a model."""
-    name = guard.estimator.info.name
-    if name not in _PLANS:
-        raise SoftscopeError(
-            f"{name}: this score can't run inside a model", f"Fit a guard with one of {', '.join(_PLANS)}"
-        )
-    plan = _PLANS[name](guard.estimator, guard.estimator.state())
-    return Plan({key: np.asarray(value, np.float64) for key, value in plan.constants.items()}, plan.formula)
+Planner = Callable[[Any, Mapping[str, NDArray]], Plan]
 
 
 def decision_constants(guard: Guard) -> dict[str, NDArray]:
@@ -69,51 +60,54 @@ def alarms(p: Tensor, groups: Tensor, c: Constants) -> Tensor:
     return p <= c["level"][groups] * (1 + 1e-12)
 
 
-def _tail(logits: Tensor, classes: int, temperature: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def tail(logits: Tensor, classes: int, temperature: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """l_1, the gap to l_2, sum exp and sum x exp of the others about l_2, as `softmax.Tail`."""
     ordered = logits.topk(classes)[0]
     first, second = ordered.narrow(1, 0, 1), ordered.narrow(1, 1, 1)
-    below = ((ordered.narrow(1, 1, classes - 1) - second) / temperature).clamp(min=_NEGLIGIBLE)
+    below = ((ordered.narrow(1, 1, classes - 1) - second) / temperature).clamp(min=NEGLIGIBLE)
     powers = below.exp()
     gap = (first - second) / temperature
     return first.sum(1), gap.sum(1), powers.sum(1), (below * powers).sum(1)
 
 
-def _mass(gap: Tensor, rest: Tensor) -> Tensor:
-    return (-gap).clamp(min=_NEGLIGIBLE).exp() * rest
+def mass(gap: Tensor, rest: Tensor) -> Tensor:
+    """The softmax's mass off the winner over that of the winner, exp(-gap) rest."""
+    return (-gap).clamp(min=NEGLIGIBLE).exp() * rest
 
 
 def _log_entropy(logits: Tensor, classes: int, temperature: float) -> Tensor:
-    _, gap, rest, moment = _tail(logits, classes, temperature)
-    mass = _mass(gap, rest)
-    return (rest * (mass.log1p() / mass) + (gap * rest - moment) / (1.0 + mass)).log() - gap
+    _, gap, rest, moment = tail(logits, classes, temperature)
+    off = mass(gap, rest)
+    return (rest * (off.log1p() / off) + (gap * rest - moment) / (1.0 + off)).log() - gap
 
 
-def _energy(logits: Tensor, classes: int) -> Tensor:
-    first, gap, rest, _ = _tail(logits, classes)
-    return -(first + _mass(gap, rest).log1p())
+def energy(logits: Tensor, classes: int) -> Tensor:
+    """-log sum_i exp(l_i)."""
+    first, gap, rest, _ = tail(logits, classes)
+    return -(first + mass(gap, rest).log1p())
 
 
-def _log_odds(logits: Tensor, classes: int) -> Tensor:
-    _, gap, rest, _ = _tail(logits, classes)
+def log_odds(logits: Tensor, classes: int) -> Tensor:
+    """log((1 - s_1) / s_1)."""
+    _, gap, rest, _ = tail(logits, classes)
     return rest.log() - gap
 
 
-def _norms(rows: Tensor) -> Tensor:
+def norms(rows: Tensor) -> Tensor:
+    """norm(z) of each row."""
     return (rows * rows).sum(1).sqrt()
 
 
-def _unit(rows: Tensor) -> Tensor:
-    """row / norm(row), 0 where the row is all zeros."""
-    return rows / _norms(rows).reshape(-1, 1).clamp(min=1e-300)
+def unit_rows(z: Tensor) -> Tensor:
+    """z / norm(z); rows of zeros stay zeros."""
+    return z / norms(z).reshape(-1, 1).clamp(min=1e-300)
 
 
 def _familiarity(z: Tensor, c: Constants) -> Tensor:
-    norms = _norms(z).reshape(-1, 1)
-    return (z / norms.clamp(min=1e-300)).matmul(c["directions"]).amax(1)
+    return unit_rows(z).matmul(c["directions"]).amax(1)
 
 
-def _logit_plan(formula: Callable[[Tensor, int, float], Tensor]) -> Callable[[Any, Any], Plan]:
+def _logit_plan(formula: Callable[[Tensor, int, float], Tensor]) -> Planner:
     def plan(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
         classes, temperature = estimator.head_.n_classes, getattr(estimator, "temperature", 1.0)
         return Plan({}, lambda z, logits, c: formula(logits, classes, temperature))
@@ -121,7 +115,7 @@ def _logit_plan(formula: Callable[[Tensor, int, float], Tensor]) -> Callable[[An
     return plan
 
 
-def _geometric_plan(formula: Callable[[Tensor, int, Constants], Tensor]) -> Callable[[Any, Any], Plan]:
+def _geometric_plan(formula: Callable[[Tensor, int, Constants], Tensor]) -> Planner:
     def plan(estimator: Estimator, state: Mapping[str, NDArray]) -> Plan:
         head = estimator.head_
         weight = head.weight.astype(np.float64)
@@ -133,7 +127,7 @@ def _geometric_plan(formula: Callable[[Tensor, int, Constants], Tensor]) -> Call
 
 
 def _mental(z: Tensor, classes: int, c: Constants) -> Tensor:
-    return float(np.log(classes - 1)) - _norms(z) * (1.0 / (classes - 1) + _familiarity(z, c))
+    return float(np.log(classes - 1)) - norms(z) * (1.0 / (classes - 1) + _familiarity(z, c))
 
 
 def _density(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
@@ -142,8 +136,8 @@ def _density(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
     constants, joint = _JOINTS[mixture.covariance](state)
 
     def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        z = _unit(z) if estimator.normalise else z
-        x = z if columns is None else z.matmul(c["columns"])
+        x = unit_rows(z) if estimator.normalise else z
+        x = x if columns is None else x.matmul(c["columns"])
         x = x if offset is None else (x.clamp(min=0.0) + offset).log()
         values = joint(x, c)
         best = values.amax(1).reshape(-1, 1)
@@ -219,190 +213,16 @@ def _log_weights(state: Mapping[str, NDArray]) -> NDArray:
 _JOINTS = {"full": _full, "tied": _tied, "diagonal": _diagonal, "spherical": _diagonal}
 
 
-def _mahalanobis(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    means = state["means"]
-    constants = {
-        "origin": state["origin"],
-        "matrix": state["matrix"],
-        "means": means,
-        "turned": means.T,
-        "halves": 0.5 * (means**2).sum(axis=1),
-    }
-    background = state.get("background")
-    if background is not None:
-        constants["background"] = background
-
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        centred = (_unit(z) if estimator.normalise else z) - c["origin"]
-        white = centred.matmul(c["matrix"])
-        step = white - c["means"][(white.matmul(c["turned"]) - c["halves"]).argmax(1)]
-        nearest = (step * step).sum(1)
-        if background is None:
-            return nearest
-        whole = centred.matmul(c["background"])
-        return nearest - (whole * whole).sum(1)
-
-    return Plan(constants, formula)
-
-
-def _knn(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    bank, k = state["train"].astype(np.float64), estimator.k_
-
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        unit = _unit(z) if estimator.normalise else z
-        nearness = unit.matmul(c["bank"]) - c["halves"]
-        kth = nearness.topk(k)[0].narrow(1, k - 1, 1).sum(1)
-        return ((unit * unit).sum(1) - 2.0 * kth).clamp(min=0.0).sqrt()
-
-    return Plan({"bank": bank.T, "halves": 0.5 * (bank**2).sum(axis=1)}, formula)
-
-
-def _residual(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        return _norms((z - c["origin"]).matmul(c["residual"]))
-
-    return Plan({"origin": state["origin"], "residual": state["residual"]}, formula)
-
-
-def _vim(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    classes, alpha = estimator.head_.n_classes, estimator.alpha_
-
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        return alpha * _norms((z - c["origin"]).matmul(c["residual"])) + _energy(logits, classes)
-
-    return Plan({"origin": state["origin"], "residual": state["residual"]}, formula)
-
-
-def _neighbour_guide(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    classes, k = estimator.head_.n_classes, estimator.k_
-
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        return _energy(logits, classes) * _unit(z).matmul(c["bank"]).topk(k)[0].sum(1) / k
-
-    return Plan({"bank": state["bank"].T}, formula)
-
-
-def _react(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    head, cut = estimator.head_, estimator.cut_
-
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        return _energy(z.clamp(max=cut).matmul(c["weight"]) + c["bias"], head.n_classes)
-
-    return Plan({"weight": head.weight.T, "bias": head.bias}, formula)
-
-
-def _scaled(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    """SCALE and ASH-S: the energy of features scaled by how much of them the largest entries hold."""
-    head, prune = estimator.head_, estimator.info.name == "ash-s"
-    count = largest_count(head.n_features, estimator.percentile)
-
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        largest = z.topk(count)[0]
-        top, product = largest, logits - c["bias"]
-        if prune:
-            top = z * (z >= largest.narrow(1, count - 1, 1)).double()
-            product = top.matmul(c["weight"])
-        ratio = z.clamp(min=0.0).sum(1) / top.clamp(min=0.0).sum(1).clamp(min=1e-300)
-        return _energy(product * ratio.exp().reshape(-1, 1) + c["bias"], head.n_classes)
-
-    return Plan({"bias": head.bias} | ({"weight": head.weight.T} if prune else {}), formula)
-
-
-def _hopfield(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    return Plan({**state}, lambda z, logits, c: -(z * c["patterns"][logits.argmax(1)]).sum(1))
-
-
-def _boundaries(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        gaps = logits.amax(1).reshape(-1, 1) - logits
-        room = (gaps * c["weights"][logits.argmax(1)]).sum(1)
-        return -room / _norms(z - c["mean"]).clamp(min=1e-300)
-
-    return Plan({"mean": state["mean"], "weights": boundary_weights(estimator.head_)}, formula)
-
-
-def _alignment(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    head, a = estimator.head_, estimator.a_
-
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        inner = logits.amax(1) - c["shift"][logits.argmax(1)]
-        return -inner / _norms(z - c["mean"]).clamp(min=1e-300) - a * z.abs().sum(1)
-
-    shift = head.weight.astype(np.float64) @ state["mean"] + head.bias
-    return Plan({"mean": state["mean"], "shift": shift}, formula)
-
-
-def _gradient(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    classes = estimator.head_.n_classes
-
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        powers = (logits - logits.amax(1).reshape(-1, 1)).exp()
-        s = powers / powers.sum(1).reshape(-1, 1)
-        return -z.abs().sum(1) * (s * classes - 1.0).abs().sum(1)
-
-    return Plan({}, formula)
-
-
-def _kl_matching(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        below = logits - logits.amax(1).reshape(-1, 1)
-        powers = below.clamp(min=_NEGLIGIBLE).exp()
-        totals = powers.sum(1)
-        s = powers / totals.reshape(-1, 1)
-        return (s * below).sum(1) - totals.log() - s.matmul(c["log_means"]).amax(1)
-
-    return Plan({"log_means": state["log_means"].T}, formula)
-
-
-def _gen(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    classes, gamma = estimator.head_.n_classes, estimator.gamma
-    top = min(estimator.top, classes)
-
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        odds = _log_odds(logits, classes).reshape(-1, 1)
-        log_first = -(odds.clamp(min=0.0) + (-odds.abs()).exp().log1p())
-        largest = logits.topk(top)[0]
-        winner = gamma * (log_first + odds + log_first)
-        if top == 1:
-            return winner.sum(1)
-        log_s = largest.narrow(1, 1, top - 1) + log_first - largest.narrow(1, 0, 1)
-        # s_j of the others is at most 1/2, where log(1 - s_j) is accurate.
-        log_rest = (-log_s.clamp(min=_NEGLIGIBLE, max=-float(np.log(2.0))).exp()).log1p()
-        others = gamma * (log_s + log_rest)
-        peak = others.amax(1).reshape(-1, 1)
-        peak = peak + (winner - peak).clamp(min=0.0)
-        powers = (others - peak).clamp(min=_NEGLIGIBLE).exp().sum(1)
-        return peak.sum(1) + (powers + (winner - peak).clamp(min=_NEGLIGIBLE).exp().sum(1)).log()
-
-    return Plan({}, formula)
-
-
-_PLANS: dict[str, Callable[[Any, Mapping[str, NDArray]], Plan]] = {
-    "max": _logit_plan(lambda logits, classes, _: _log_odds(logits, classes)),
+#: Scores of the paper and of the logits alone: name -> plan of a fitted estimator and its state.
+PLANS: dict[str, Planner] = {
+    "max": _logit_plan(lambda logits, classes, _: log_odds(logits, classes)),
     "entropy": _logit_plan(lambda logits, classes, _: _log_entropy(logits, classes, 1.0)),
     "cool": _logit_plan(_log_entropy),
-    "margin": _logit_plan(lambda logits, classes, _: -_tail(logits, classes)[1]),
+    "margin": _logit_plan(lambda logits, classes, _: -tail(logits, classes)[1]),
     "max-logit": _logit_plan(lambda logits, classes, _: -logits.amax(1)),
-    "energy": _logit_plan(lambda logits, classes, _: _energy(logits, classes)),
+    "energy": _logit_plan(lambda logits, classes, _: energy(logits, classes)),
     "mental": _geometric_plan(_mental),
-    "norm": _geometric_plan(lambda z, classes, c: -_norms(z)),
+    "norm": _geometric_plan(lambda z, classes, c: -norms(z)),
     "familiarity": _geometric_plan(lambda z, classes, c: -_familiarity(z, c)),
     "density": _density,
-    "mahalanobis": _mahalanobis,
-    "relative-mahalanobis": _mahalanobis,
-    "mahalanobis++": _mahalanobis,
-    "relative-mahalanobis++": _mahalanobis,
-    "nnguide": _neighbour_guide,
-    "nci": _alignment,
-    "fdbd": _boundaries,
-    "react": _react,
-    "scale": _scaled,
-    "ash-s": _scaled,
-    "she": _hopfield,
-    "gradnorm": _gradient,
-    "kl-matching": _kl_matching,
-    "residual": _residual,
-    "knn": _knn,
-    "vim": _vim,
-    "gen": _gen,
 }

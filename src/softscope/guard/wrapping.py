@@ -6,8 +6,9 @@ import numpy as np
 
 from ..errors import SoftscopeError
 from ..torch_door import nn, torch
-from .formulas import alarms, decision_constants, p_values, plan_of
+from .formulas import alarms, decision_constants, p_values
 from .guard import Guard
+from .reference_formulas import plan_of
 
 _WEIGHTS = "Fit the guard on features of this very model (softscope extract), after its last training step"
 
