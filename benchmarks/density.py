@@ -145,8 +145,8 @@ def _one_iteration_ours(z: NDArray, start: NDArray[np.int64]) -> Any:
 
     def iterate() -> float:
         components._bounds = None  # weighing them is part of an iteration
-        statistics = FullStatistics(components.means, _RIDGE, sample)
-        value = gaussian._e_step(features, components, statistics)
+        statistics: Any = FullStatistics(components.means, _RIDGE, sample)
+        value, statistics = gaussian._e_step(features, components, statistics)
         statistics.components()
         return value
 

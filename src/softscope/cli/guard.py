@@ -3,6 +3,7 @@
 import json
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -43,22 +44,27 @@ def fit(
     per_class: Annotated[
         bool, typer.Option("--per-class", help="Keep the promise within each predicted class.")
     ] = False,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit an estimator on training features and calibrate its alarms on other known inputs."""
     from rich.console import Console
 
+    from ..engine import Engine
     from ..estimators import estimator_class
     from ..features import FeatureSet
     from ..guard import Guard
     from ..head import Head
+    from ..scoring import sharded_features
 
+    where = Engine(engine, address=address, progress=False)
     if train is None and "train" in estimator_class(estimator).info.needs:
         raise SoftscopeError(f"{estimator} needs training features", "Give them with --train")
     layer = Head.load(head)
-    seen = None if train is None else FeatureSet.open(train)
     known = FeatureSet.open(calibration)
     with (
+        nullcontext() if train is None else sharded_features(train, where) as seen,
         warnings.catch_warnings(record=True) as caught,
         Console(stderr=True).status(f"fitting {estimator}, calibrating on {len(known):,} rows"),
     ):

@@ -1,7 +1,8 @@
 """E4: uncertainty as minus the log density of a Gaussian mixture fitted on training features."""
 
-from collections.abc import Iterator, Mapping
-from typing import Literal, get_args
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,3 +167,10 @@ class _View:
     def chunks(self, rows: int | None = None) -> Iterator[NDArray]:
         for chunk in self._features.chunks(rows):
             yield self._density._transformed(chunk)
+
+    def over_shards(self, work: Callable[[Any, Any], Any], values: Any = None) -> list[Any]:
+        return self._features.over_shards(partial(_in_view, work, self._density), values)
+
+
+def _in_view(work: Callable[[Any, Any], Any], density: Density, shard: FeatureSet, values: Any) -> Any:
+    return work(_View(shard, density), values)

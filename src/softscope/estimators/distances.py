@@ -6,7 +6,7 @@ O(H^2 + K H) numbers.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from ..arrays import Floats
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture import RANK_TOLERANCE, ClassMoments, Conditioning, Whitening
+from ..mixture import RANK_TOLERANCE, ClassMoments, Conditioning, Whitening, in_tree_order
 from .base import Estimator, Info, each_chunk, register, square_norms, unit_rows
 
 # Training rows per feature from which relative Mahalanobis trusts the maximum-likelihood covariances.
@@ -170,6 +170,11 @@ def class_moments(train: FeatureSet, classes: int, *, normalise: bool = False) -
     """Class means and the common scatter of `train`, or of its rows scaled to norm 1, in one pass over its chunks."""
     labels = train.labels
     assert labels is not None
+    parts: list[ClassMoments] = train.over_shards(partial(_moments_of, classes, normalise), labels)
+    return in_tree_order(parts, ClassMoments.merge)
+
+
+def _moments_of(classes: int, normalise: bool, train: FeatureSet, labels: NDArray[np.int64]) -> ClassMoments:
     parts = (
         ClassMoments.of(unit_rows(rows) if normalise else rows, labels[span], classes)
         for span, rows in each_chunk(train)

@@ -1,7 +1,7 @@
 """`FeatureSet`: final-layer features z with optional labels, wherever they lie."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..arrays import as_array, as_labels, as_rows, check_finite, chunk_rows
 from ..errors import SoftscopeError, printable
 from ..files import existing, stream_safetensors
-from .sources import ArraySource, Opened, Source
+from .sources import ArraySource, Opened, RangeSource, Source
 
 _FORMATS = ".safetensors, .npz, .npy, .parquet or a folder of .parquet files"
 
@@ -111,6 +111,16 @@ class FeatureSet:
         numbers = self._numbers(indices)
         labels = None if self.labels is None else self.labels[numbers]
         return FeatureSet(self.rows(numbers), labels, name=self.name, metadata=self.metadata)
+
+    def part(self, span: slice) -> "FeatureSet":
+        """The consecutive rows `span` with their labels, read when asked for."""
+        first, stop, _ = span.indices(len(self))
+        labels = None if self.labels is None else self.labels[first:stop]
+        return FeatureSet(RangeSource(self._source, first, stop), labels, name=self.name, metadata=self.metadata)
+
+    def over_shards(self, work: Callable[["FeatureSet", Any], Any], values: Any = None) -> list[Any]:
+        """`work(shard, its part of values)` for every shard of the rows, in order: here all rows are one shard."""
+        return [work(self, values)]
 
     def array(self) -> NDArray:
         """All rows, in memory."""

@@ -66,6 +66,25 @@ class ArraySource(Source):
         return self.array[indices]
 
 
+class RangeSource(Source):
+    """Rows `first` to `stop` of another source."""
+
+    def __init__(self, whole: Source, first: int, stop: int) -> None:
+        self.whole, self.first, self.files, self.name, self.dtype = whole, first, whole.files, whole.name, whole.dtype
+        self.shape = (stop - first, whole.shape[1])
+
+    def blocks(self, size: int, first: int = 0, *, holes: bool = False) -> Iterator[NDArray]:
+        left = self.shape[0] - first
+        for block in self.whole.blocks(size, self.first + first, holes=holes):
+            if left <= 0:
+                return
+            yield block[:left]
+            left -= len(block)
+
+    def gather(self, indices: NDArray[np.int64]) -> NDArray:
+        return self.whole.gather(indices + self.first)
+
+
 @dataclass(frozen=True)
 class UnchangedFile:
     """A file that must stay what it was when its header was read."""

@@ -3,7 +3,7 @@
 from .conditioning import Conditioning, Covariance
 from .gaussian import Components, GaussianMixture, Statistics, first_statistics, fit_from, fit_mixture
 from .kernel import Kernels, held_out_bandwidth
-from .moments import RANK_TOLERANCE, ClassMoments, Moments, Whitening
+from .moments import RANK_TOLERANCE, ClassMoments, Moments, Whitening, in_tree_order
 from .starts import start
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "fit_from",
     "fit_mixture",
     "held_out_bandwidth",
+    "in_tree_order",
     "start",
 ]

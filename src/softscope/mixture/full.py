@@ -130,6 +130,11 @@ class FullStatistics:
         """Empty statistics of the same kind about other means."""
         return FullStatistics(means, self.ridge, self.sample)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A pickle forgets the order in memory that dsyrk needs to work in place.
+        self.__dict__.update(state)
+        self.scatters = np.ascontiguousarray(self.scatters.transpose(0, 2, 1)).transpose(0, 2, 1)
+
     def add(self, x: NDArray, responsibilities: Floats) -> None:
         """Add rows [n, H] with their responsibilities [n, K]."""
         for k, rows in _groups(*(responsibilities > NEGLIGIBLE).T.nonzero()):

@@ -1,9 +1,10 @@
 """Gaussian mixtures fitted by EM, one pass over chunks an iteration, and their log density (E4)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, get_args
+from functools import partial
+from typing import Any, Protocol, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,10 @@ from ..errors import SoftscopeError
 from .conditioning import Conditioning, Covariance, dropped
 from .diagonal import DiagonalComponents, DiagonalStatistics, SphericalStatistics
 from .full import FullComponents, FullStatistics
-from .moments import Moments
+from .moments import Moments, in_tree_order
 from .tied import TiedComponents, TiedStatistics
 
+T = TypeVar("T")
 _CHUNK_BYTES = 1 << 26
 
 
@@ -55,6 +57,9 @@ class Statistics(Protocol):
 
     def add(self, x: NDArray, responsibilities: Floats) -> None:
         """Add rows [n, H] with their responsibilities [n, K]."""
+
+    def merge(self, other: Any) -> None:
+        """Add the statistics of other rows."""
 
     def components(self) -> tuple[Any, NDArray[np.int64]]:
         """The components, and which of the K were kept."""
@@ -138,9 +143,7 @@ def first_statistics(rows: Rows, start: NDArray[np.int64], covariance: Covarianc
     as_labels(start, "start", rows=len(rows))
     means, whole = _group_means(rows, start, scatter=covariance == "tied")
     statistics: Statistics = _KINDS[covariance][0].about(means, whole, rows)
-    for x, member in _groups_of(rows, start, len(means)):
-        statistics.add(x, member)
-    return statistics
+    return in_tree_order(_over_shards(rows, partial(_add_groups, statistics), start), _joined)
 
 
 def fit_from(
@@ -168,7 +171,8 @@ def fit_from(
     converged = iterations == 0
     while not converged and len(history) < iterations:
         statistics = statistics.empty(components.means)
-        history.append(_e_step(rows, components, statistics))
+        likelihood, statistics = _e_step(rows, components, statistics)
+        history.append(likelihood)
         del components
         components = _m_step(statistics, survivors)
         converged = len(history) > 1 and abs(history[-1] - history[-2]) < tolerance
@@ -176,8 +180,17 @@ def fit_from(
     return GaussianMixture(statistics.covariance, components, tuple(history), converged, lines)
 
 
-def _e_step(rows: Rows, components: Components, statistics: Statistics) -> float:
-    """Responsibilities of the components for every row, summed into `statistics`; returns the mean log-likelihood."""
+def _e_step(rows: Rows, components: Components, empty: Statistics) -> tuple[float, Statistics]:
+    """The mean log-likelihood, and the statistics of every row by the responsibilities of the components for it."""
+    parts = _over_shards(rows, partial(_responsibilities, components, empty))
+    total = in_tree_order([total for total, _ in parts], lambda one, other: one + other)
+    return total / len(rows), in_tree_order([statistics for _, statistics in parts], _joined)
+
+
+def _responsibilities(
+    components: Components, statistics: Statistics, rows: Rows, values: None
+) -> tuple[float, Statistics]:
+    """Sum of the log-likelihoods of `rows`, which are added to `statistics`."""
     total = 0.0
     for x in rows.chunks(_rows_a_chunk(rows.n_features, len(components.weights))):
         joint = components.log_joint(x)
@@ -187,7 +200,18 @@ def _e_step(rows: Rows, components: Components, statistics: Statistics) -> float
         # exp of anything below is denormal or zero, and far below what the statistics count.
         np.maximum(joint, -80.0, out=joint)
         statistics.add(x, np.exp(joint, out=joint))
-    return total / len(rows)
+    return total, statistics
+
+
+def _over_shards(rows: Rows, work: Callable[[Any, Any], T], values: Any = None) -> list[T]:
+    """`work(shard, its part of values)` for every shard of `rows`, in order; other rows are one shard."""
+    run = getattr(rows, "over_shards", None)
+    return [work(rows, values)] if run is None else run(work, values)
+
+
+def _joined(one: Statistics, other: Statistics) -> Statistics:
+    one.merge(other)
+    return one
 
 
 def _m_step(statistics: Statistics, survivors: "_Survivors") -> Components:
@@ -235,7 +259,17 @@ def _rows_a_chunk(features: int, components: int) -> int:
 def _group_means(rows: Rows, start: NDArray[np.int64], *, scatter: bool) -> tuple[Floats, Moments]:
     """Mean of each group [K, H] (of all rows where a group is empty), and the moments of all rows, the scatter only
     where it is asked for."""
-    classes = int(start.max()) + 1
+    parts = _over_shards(rows, partial(_group_sums, int(start.max()) + 1, scatter), start)
+    counts = in_tree_order([part[0] for part in parts], np.add)
+    sums = in_tree_order([part[1] for part in parts], np.add)
+    whole = in_tree_order([part[2] for part in parts], Moments.merge)
+    centre = sums.sum(axis=0) / counts.sum()
+    means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1.0)[:, None], centre)
+    return means, whole if scatter else Moments(float(counts.sum()), centre, whole.scatter)
+
+
+def _group_sums(classes: int, scatter: bool, rows: Rows, start: NDArray[np.int64]) -> tuple[Floats, Floats, Moments]:
+    """How many rows each group has, their sums [K, H], and the moments of all rows where `scatter` is asked for."""
     counts, sums = np.zeros(classes), np.zeros((classes, rows.n_features))
     whole = Moments(0.0, np.zeros(rows.n_features), np.zeros((rows.n_features, rows.n_features)))
     for x, member in _groups_of(rows, start, classes):
@@ -243,9 +277,14 @@ def _group_means(rows: Rows, start: NDArray[np.int64], *, scatter: bool) -> tupl
         sums += member.T @ x
         if scatter:
             whole = whole.merge(Moments.of(x))
-    centre = sums.sum(axis=0) / counts.sum()
-    means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1.0)[:, None], centre)
-    return means, whole if scatter else Moments(float(counts.sum()), centre, whole.scatter)
+    return counts, sums, whole
+
+
+def _add_groups(statistics: Statistics, rows: Rows, start: NDArray[np.int64]) -> Statistics:
+    """`statistics` with the rows of each group added."""
+    for x, member in _groups_of(rows, start, len(statistics.counts)):
+        statistics.add(x, member)
+    return statistics
 
 
 def _groups_of(rows: Rows, start: NDArray[np.int64], classes: int) -> Iterator[tuple[NDArray, Floats]]:

@@ -3,9 +3,10 @@
 Memory is O(H^2 + K H) however many rows there are.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,17 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..blas import one_blas_thread
 
+T = TypeVar("T")
 # Directions with less than this share of the largest variance are rounding, not spread.
 RANK_TOLERANCE = 1e-12
+
+
+def in_tree_order(parts: Sequence[T], merge: Callable[[T, T], T]) -> T:
+    """All parts merged, neighbours first: an order that depends on their number alone, whoever was done first."""
+    while len(parts) > 1:
+        pairs = [merge(one, other) for one, other in zip(parts[::2], parts[1::2])]
+        parts = [*pairs, *parts[len(parts) - len(parts) % 2 :]]
+    return parts[0]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Files in, scores out: features of any number of rows through a guard, on one machine or many."""
 
+from .fitting import sharded_features
 from .job import Job
 from .rows import Scorer
 from .run import ScoreSummary, score
 
-__all__ = ["Job", "ScoreSummary", "Scorer", "score"]
+__all__ = ["Job", "ScoreSummary", "Scorer", "score", "sharded_features"]
