@@ -115,5 +115,6 @@ def test_the_dials_turn_their_own_cause(smoke: Result) -> None:
 def test_tables_have_a_reading_for_every_position_and_rows_for_the_claims(smoke: Result) -> None:
     assert len(smoke.tables["dials"]) == 8
     assert [row["ambiguous"] for row in smoke.tables["T34"]] == [0.0, 0.5]
+    assert [row["thresholds"] for row in smoke.tables["T21"]] == ["held out"]
     assert [len(row["rises"]) for row in smoke.tables["T26"]] == [1, 1]
     assert check_ambiguity(rows=smoke.tables["T34"]).verdict == "undecided"

@@ -17,8 +17,8 @@ Curves = tuple[Sequence[float], Mapping[str, Sequence[Sequence[float]]]]
 _LABELS = {
     "saturation": "logits times",
     "extrapolation": "OOD inputs times",
-    "ambiguity": "share of blended digits",
-    "overlap": "share of OOD rows that are digits",
+    "ambiguity": "blended digits",
+    "overlap": "digits among OOD rows",
 }
 _MARKERS = ("o", "s", "^", "D")
 
