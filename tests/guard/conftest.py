@@ -1,10 +1,13 @@
 """A small network's features: a head, training rows, calibration rows of the same law, and fresh rows."""
 
+import io
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from softscope import cli
 from softscope.features import FeatureSet
 from softscope.guard import Guard
 from softscope.head import Head
@@ -36,3 +39,20 @@ def world():
 def guard(world):
     """A density guard; tests don't change it."""
     return Guard.fit(world.head, world.train, world.calibration)
+
+
+@pytest.fixture
+def softscope(monkeypatch, capsys):
+    """Run a `softscope` line, with text on standard input where given: exit code, stdout and stderr."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(line, stdin=None):
+        monkeypatch.setattr(sys, "argv", ["softscope", *line.split()])
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        written = capsys.readouterr()
+        return caught.value.code or 0, written.out, written.err
+
+    return call

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from softscope import cli
 from softscope.features import FeatureSet
 from softscope.files import stream_safetensors
 from softscope.guard import Guard
@@ -35,19 +34,10 @@ def files(world, tmp_path_factory):
 
 
 @pytest.fixture
-def run(files, monkeypatch, capsys):
-    """Run a `softscope guard` line in the folder of the files: exit code, stdout and stderr."""
+def run(files, softscope, monkeypatch):
+    """Run a `softscope guard` line in the folder of the files."""
     monkeypatch.chdir(files)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(line):
-        monkeypatch.setattr(sys, "argv", ["softscope", "guard", *line.split()])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        written = capsys.readouterr()
-        return caught.value.code or 0, written.out, written.err
-
-    return call
+    return lambda line: softscope(f"guard {line}")
 
 
 FIT = "fit --head head.safetensors --train train.safetensors --calibration known.safetensors"

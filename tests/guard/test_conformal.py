@@ -30,6 +30,15 @@ def test_p_values_count_calibration_scores_as_large_or_larger_ties_included(cali
     np.testing.assert_array_equal(p_values(calibration, scores), expected)
 
 
+def test_p_values_are_those_of_crepes_ties_included():
+    """A public implementation of conformal prediction, where it is installed."""
+    crepes = pytest.importorskip("crepes.base")
+    rng = np.random.default_rng(0)
+    calibration, scores = rng.integers(0, 40, 300).astype(float), rng.integers(0, 45, 500).astype(float)
+    theirs = crepes.p_values_batch(calibration, scores, smoothing=False)
+    np.testing.assert_allclose(p_values(calibration, scores), np.asarray(theirs).ravel(), rtol=1e-12)
+
+
 @pytest.mark.parametrize("score", [-0.3, 1e-30, 0.0, 7e20])
 def test_scores_that_differ_in_the_last_bits_tie(score):
     """As those of one row do, scored alone and in a large batch; a third of the rows may well be the same."""

@@ -11,7 +11,6 @@ onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 torch = pytest.importorskip("torch")
 
-from softscope import cli  # noqa: E402
 from softscope.errors import SoftscopeError  # noqa: E402
 from softscope.features import FeatureSet  # noqa: E402
 from softscope.guard import Guard  # noqa: E402
@@ -174,41 +173,27 @@ def test_what_can_not_be_exported_is_one_line(model, parts, guard, tmp_path):
         check_guarded(model)
 
 
-@pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
+def test_the_command_line_exports_and_shows(softscope, model, parts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(line):
-        monkeypatch.setattr(sys, "argv", ["softscope", "guard", *line.split()])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        written = capsys.readouterr()
-        return caught.value.code or 0, written.out, written.err
-
-    return call
-
-
-def test_the_command_line_exports_and_shows(command, model, parts, tmp_path):
     head, train, known, fresh, z = parts
     guard = Guard.fit(head, train, known)
     guard.save(tmp_path / "guard.safetensors")
     scaling = "--mean 0.5,0.4,0.3 --std 0.2,0.3,0.4"
-    code, out, err = command(f"export {model} guard.safetensors -o g.onnx {scaling}")
+    code, out, err = softscope(f"guard export {model} guard.safetensors -o g.onnx {scaling}")
     assert (code, err) == (0, "")
     assert "at most 5 % of known inputs raise an alarm" in out
     assert guard.sha256 in out
     agree(guard, tmp_path / "g.onnx", fresh, z)
-    code, out, _ = command("show g.onnx --json")
+    code, out, _ = softscope("guard show g.onnx --json")
     assert (code, json.loads(out)["sha256"]) == (0, guard.sha256)
     for line, message in (
         (f"export {model} guard.safetensors -o g.bin", "the guarded model is an .onnx file"),
         (f"export {model} guard.safetensors -o h.onnx --mean a,b", "--mean a,b: expected numbers"),
         (f"show {model}", "is not a guarded model"),
     ):
-        code, _, err = command(line)
+        code, _, err = softscope(f"guard {line}")
         assert (code, message in err) == (2, True)
-    code, _, err = command(f"export {model} guard.safetensors -o raw.onnx --raw-input")
+    code, _, err = softscope(f"guard export {model} guard.safetensors -o raw.onnx --raw-input")
     assert (code, err) == (0, "")
     session = ort.InferenceSession("raw.onnx", providers=["CPUExecutionProvider"])
     assert [(entry.name, entry.type) for entry in session.get_inputs()] == [("x", "tensor(float)")]

@@ -1,6 +1,5 @@
 """`softscope watch` as cron and people meet it: files, growing folders, standard input, exit codes, kills."""
 
-import io
 import json
 import os
 import re
@@ -12,7 +11,6 @@ import time
 import numpy as np
 import pytest
 
-from softscope import cli
 from softscope.guard import Monitor
 
 from .conftest import draw
@@ -25,22 +23,12 @@ def place(world, guard, tmp_path, monkeypatch):
     np.save(tmp_path / "quiet.npy", world.fresh)
     np.save(tmp_path / "drift.npy", np.concatenate([world.fresh, world.strange]))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
 
 
 @pytest.fixture
-def run(place, monkeypatch, capsys):
-    def call(line, stdin=None):
-        monkeypatch.setattr(sys, "argv", ["softscope", "watch", "guard.safetensors", *line.split()])
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        written = capsys.readouterr()
-        return caught.value.code or 0, written.out, written.err
-
-    return call
+def run(place, softscope):
+    return lambda line, stdin=None: softscope(f"watch guard.safetensors {line}", stdin)
 
 
 def test_a_quiet_file_exits_with_0_and_a_drifting_one_with_3(run, place):
