@@ -99,7 +99,11 @@ def test_names_of_the_package_are_listed_and_others_are_unknown():
             "softscope: x.npz: z has 3 columns. Use others\n",
         ),
         (SoftscopeError("without a hint"), 2, "softscope: without a hint\n"),
-        (MemoryError(), 2, "softscope: not enough memory. Give fewer rows, or use a machine with more\n"),
+        (
+            MemoryError(),
+            2,
+            "softscope: not enough memory. Use a machine with more, or fewer features or classes: K covariances are H x H each\n",
+        ),
         (OSError(5, "Input/output error", "x"), 2, "softscope: [Errno 5] Input/output error: 'x'\n"),
         (KeyboardInterrupt(), 130, None),
     ],

@@ -107,3 +107,12 @@ def test_starting_from_classes_without_labels_is_explained(data):
         assert least.needs == ("train",)
         assert np.isfinite(least.fit(head, FeatureSet(train.array())).uncertainty(train)).all()
     assert Density(init="kmeans", one_per_class=True).needs == Density().needs == ("train", "labels")
+
+
+def test_covariances_that_would_fill_the_memory_are_shared_and_said(data, monkeypatch):
+    head, train, other = data
+    monkeypatch.setattr("softscope.estimators.density.FULL_BYTES", 3 * 16**2 * 8 - 1)
+    with pytest.warns(UserWarning, match="3 covariances of 16 x 16 need 0 GB; all components share one"):
+        fitted = Density().fit(head, train)
+    tied = Density(covariance="tied").fit(head, train)
+    np.testing.assert_array_equal(fitted.uncertainty(other), tied.uncertainty(other))

@@ -242,3 +242,15 @@ def test_files_that_are_no_guards_are_refused(world, guard, tmp_path):
     stream_safetensors(tmp_path / "next.safetensors", blocks, metadata | {"version": "3"})
     with pytest.raises(SoftscopeError, match=r"a guard of format '3', expected '2'\. Install a newer softscope"):
         Guard.load(tmp_path / "next.safetensors")
+
+
+def test_a_guard_whose_covariances_had_to_be_shared_survives_a_file(tmp_path, monkeypatch):
+    from softscope import Density, FeatureSet, Guard, Head
+
+    monkeypatch.setattr("softscope.estimators.density.FULL_BYTES", 1.0)
+    rng = np.random.default_rng(0)
+    train, known = (FeatureSet(rng.normal(size=(90, 4)), np.arange(90) % 3) for _ in range(2))
+    with pytest.warns(UserWarning, match="share one covariance"):
+        guard = Guard.fit(Head(np.eye(3, 4)), train, known, Density(), 0.1)
+    guard.save(tmp_path / "guard.safetensors")
+    np.testing.assert_array_equal(Guard.load(tmp_path / "guard.safetensors").p_values(known), guard.p_values(known))

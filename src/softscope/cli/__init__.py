@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 _INTERRUPTED = "interrupted; nothing was left half-written"
+_NO_MEMORY = "not enough memory. Use a machine with more, or fewer features or classes: K covariances are H x H each"
 
 
 def main() -> None:
@@ -33,7 +34,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(141)
     except MemoryError:
-        sys.exit(_complain("not enough memory. Give fewer rows, or use a machine with more", 2))
+        sys.exit(_complain(_NO_MEMORY, 2))
     except OSError as error:  # a disk or network that fails where no better message was possible
         sys.exit(_complain(str(error), 2))
 

@@ -1,5 +1,6 @@
 """E4: uncertainty as minus the log density of a Gaussian mixture fitted on training features."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, get_args
@@ -16,6 +17,7 @@ from .base import Estimator, Info, register, unit_rows
 Init = Literal["labels", "kmeans", "random"]
 Transform = Literal["none", "log"]
 LOG_OFFSET = 1e-3
+FULL_BYTES = 8e9
 
 
 @register
@@ -25,7 +27,8 @@ class Density(Estimator):
     Defaults are the paper's best: K components of full covariance, ridge 1e-5, all neurons. `init` says where EM
     starts: the classes, k-means, or rows drawn at random. `one_per_class` fits each class by itself, without EM.
     `transform="log"` works on log(max(z, 0) + d), d = `offset_`; `neurons` takes that many columns drawn by `seed`;
-    `normalise` works on z / norm(z), before all of these.
+    `normalise` works on z / norm(z), before all of these. Where full covariances would need more than 8 GB (K H^2
+    numbers), the components share one, and a warning says so.
 
     After `fit`: `mixture_` (with its history), `conditioning_` (rank, condition, ridge and precision of each
     component), `columns_`, `offset_`.
@@ -83,10 +86,26 @@ class Density(Estimator):
         self.mixture_ = fit_mixture(
             view,
             self._start(head, train, view),
-            covariance=self.covariance,
+            covariance=self._affordable(head, view.n_features),
             ridge=self.ridge,
             iterations=0 if self.one_per_class or self.components == 1 else 100,
         )
+
+    def _affordable(self, head: Head, features: int) -> Covariance:
+        """The covariance asked for; one for all components where one each would need more than FULL_BYTES.
+
+        The limit is fixed, not this machine's free memory: the same features give the same density everywhere.
+        """
+        components = self.components or head.n_classes
+        size = components * features**2 * 8
+        if self.covariance != "full" or size <= FULL_BYTES:
+            return self.covariance
+        warnings.warn(
+            f"density: {components:,} covariances of {features:,} x {features:,} need {size / 1e9:.0f} GB; all "
+            'components share one covariance instead (covariance="tied")',
+            stacklevel=2,
+        )
+        return "tied"
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
         return -self.mixture_.log_density(self._transformed(rows))

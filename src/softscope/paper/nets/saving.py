@@ -11,7 +11,7 @@ import numpy as np
 
 from ...canonical import parse_json
 from ...errors import SoftscopeError
-from ...files import existing_file, read_safetensors, write_safetensors
+from ...files import existing_file, read_safetensors, reading, write_safetensors
 from ...models import TorchModel
 from ...torch_door import nn, torch
 from . import build
@@ -58,7 +58,7 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     """Read what `save_model` wrote, in evaluation mode; shapes are compared before anything is allocated."""
     tensors, metadata = read_safetensors(path)
     card = _card(path, metadata)
-    with torch.device("meta"):
+    with torch.device("meta"), reading(path, "model"):  # sizes of a damaged description meet errors of many types
         net = build(str(card["net"]), **card["config"])
         if "classifier.bias" not in tensors:
             net.classifier = nn.Linear(net.classifier.in_features, net.classifier.out_features, bias=False)
