@@ -102,7 +102,7 @@ def test_names_of_the_package_are_listed_and_others_are_unknown():
         (
             MemoryError(),
             2,
-            "softscope: not enough memory. Use a machine with more, or fewer features or classes: K covariances are H x H each\n",
+            f"softscope: {cli._NO_MEMORY}\n",
         ),
         (OSError(5, "Input/output error", "x"), 2, "softscope: [Errno 5] Input/output error: 'x'\n"),
         (KeyboardInterrupt(), 130, None),
