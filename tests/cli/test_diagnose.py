@@ -76,8 +76,15 @@ def test_json_is_all_there_is_on_stdout(folder, softscope):
 def test_the_same_files_give_the_same_diagnosis(folder, softscope):
     from dataclasses import replace
 
-    first, second = (Diagnosis.from_json(softscope(*words(folder), "--json")[1]) for _ in range(2))
+    first, second = (Diagnosis.from_json(softscope(*words(folder), "--json", "--force")[1]) for _ in range(2))
     assert replace(first, provenance={}) == replace(second, provenance={})
+
+
+def test_an_earlier_report_is_not_written_over_unless_forced(folder, softscope):
+    (folder / "out").mkdir()
+    (folder / "out" / "report.html").write_text("mine")
+    assert_refused(softscope(*words(folder)), "report.html: exists", "--force")
+    assert (folder / "out" / "report.html").read_text() == "mine"
 
 
 def test_a_missing_file_is_named(folder, softscope):

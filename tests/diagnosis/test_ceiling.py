@@ -144,9 +144,9 @@ def test_columns_are_standardised_whitened_and_ranked(rng) -> None:
     z = rng.normal(size=(500, 6)) @ rng.normal(size=(6, 6)) + 5
     columns = Columns(z, z[:, :2], seed=0)
     table = columns(z, z[:, :2])
-    assert table.shape == (500, 6 + 6 + 2 + 2)
-    assert table[:, :6].std(axis=0) == pytest.approx(np.ones(6))
-    assert np.cov(table[:, 6:12], rowvar=False) == pytest.approx(np.eye(6), abs=1e-6)
+    assert table.shape == (500, 6 + 6 + 2)
+    assert table[:, :6].std(axis=0) == pytest.approx(np.ones(6), abs=1e-5)
+    assert np.cov(table[:, 6:12], rowvar=False) == pytest.approx(np.eye(6), abs=1e-4)
     assert np.array_equal(np.argsort(table[:, 12]), np.argsort(z[:, 0]))
     assert np.isfinite(columns(z * 100, z[:, :2] * 100)).all()
 
@@ -155,7 +155,7 @@ def test_wide_features_are_reduced_to_principal_components(rng, monkeypatch) -> 
     monkeypatch.setattr(ceiling_module, "ALL_COLUMNS", 8)
     monkeypatch.setattr(ceiling_module, "COMPONENTS", 4)
     z = rng.normal(size=(200, 10)) * np.linspace(5, 0.1, 10)
-    assert Columns(z, z[:, :1], seed=0)(z, z[:, :1]).shape == (200, 4 + 4 + 1 + 1)
+    assert Columns(z, z[:, :1], seed=0)(z, z[:, :1]).shape == (200, 4 + 4 + 1)
 
 
 def test_the_best_learner_on_the_inner_split_is_chosen(rng) -> None:

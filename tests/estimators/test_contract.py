@@ -253,3 +253,15 @@ def test_a_class_is_registered_once_and_listed_by_its_id():
     ids = [cls.info.id for cls in ESTIMATORS.values()]
     assert ids[:8] == [f"E{number}" for number in range(1, 9)]
     assert ids == sorted(ids, key=lambda one: ("EBR".index(one[0]), int(one[1:])))
+
+
+def test_an_estimator_can_be_written_with_its_parameters_as_literals():
+    made = estimator("density(components=7, covariance='diagonal', init=\"kmeans\")")
+    assert (made.components, made.covariance, made.init) == (7, "diagonal", "kmeans")
+    assert repr(estimator("knn()")) == repr(estimator("knn"))
+
+
+@pytest.mark.parametrize("words", ["cool(temperature=__import__('os'))", "cool(20)", "cool(**{})", "cool("])
+def test_what_is_not_a_literal_is_refused_and_never_evaluated(words):
+    with pytest.raises(SoftscopeError, match="is not an estimator with its parameters"):
+        estimator(words)

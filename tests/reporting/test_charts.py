@@ -9,7 +9,16 @@ from xml.etree.ElementTree import Element
 import numpy as np
 import pytest
 
-from softscope.diagnosis.model import Causes, Curve, FinalLayerMap, Histogram, Inputs
+from softscope.diagnosis.model import (
+    Causes,
+    Curve,
+    FinalLayerMap,
+    Histogram,
+    Inputs,
+    Reliability,
+    ReliabilityBin,
+    RiskCurve,
+)
 from softscope.metrics import Interval
 from softscope.reporting.charts import (
     Row,
@@ -18,10 +27,12 @@ from softscope.reporting.charts import (
     excess,
     histogram_rows,
     outcome_bar,
+    reliability_diagram,
+    risk_diagram,
     roc,
     set_rows,
 )
-from softscope.reporting.layer_map import final_layer_map, map_background, map_size
+from softscope.reporting.layer_map import band_of, final_layer_map
 
 
 def exact(value: float) -> Interval:
@@ -116,26 +127,37 @@ def test_rows_of_sets_are_train_test_and_then_the_ood_sets() -> None:
 
 def a_map() -> FinalLayerMap:
     points = {"train": ((0.0, 0.0), (1.0, 1.0)), "svhn": ((0.5, 0.5),)}
-    return FinalLayerMap((0.0, 1.0), (0.0, 1.0), ((0.5, 1.0), (0.5, 0.75)), (0.6, 0.2), points, {"train": (0, 1)})
+    sure = {"train": (0.52, 1.0), "svhn": (0.98,)}
+    return FinalLayerMap((0.0, 1.0), (0.0, 1.0), ((0.5, 1.0), (0.5, 0.75)), (0.6, 0.2), points, {"train": (0, 1)}, sure)
 
 
-def test_the_map_is_dark_where_the_network_guesses_and_bright_where_it_is_sure() -> None:
-    import io
-    from base64 import b64decode
-
-    from PIL import Image
-
-    picture = Image.open(io.BytesIO(b64decode(map_background(a_map(), 2).partition(",")[2])))
-    brightness = np.asarray(picture.convert("L")).astype(int)
-    assert picture.size == (2, 2)
-    assert brightness[1, 0] < 50  # the first row of the grid is the lowest of the picture
-    assert brightness[1, 1] > 200
-    assert brightness[1, 0] < brightness[0, 1] < brightness[1, 1]
+def test_the_map_shows_every_point_in_the_colour_of_its_own_confidence() -> None:
+    root = ElementTree.fromstring(final_layer_map(a_map(), "svhn", ("cat", "<dog>")))
+    drawn = {part.get("class"): part.get("d") for part in root.findall("path")}
+    assert drawn == {"dot sure-0": "M0 320h0", "dot sure-4": "M320 0h0", "cross sure-4": "M158 158l4 4m0-4l-4 4"}
+    assert [text.text for text in root.findall("text")] == [
+        "cat", "<dog>", "1st component, 60% of variance →", "↑ 2nd, 20%",
+    ]  # fmt: skip
 
 
-def test_the_map_shows_every_point_and_names_the_classes() -> None:
-    root = ElementTree.fromstring(final_layer_map(a_map(), "background", "svhn", ("cat", "<dog>")))
-    width, height = map_size(a_map())
-    dots = next(part for part in root.findall("path") if part.get("class") == "dot")
-    assert dots.get("d") == f"M0 {height:.0f}h0M{width:.0f} 0h0"
-    assert [text.text for text in root.findall("text")][:2] == ["cat", "<dog>"]
+def test_colours_are_equal_steps_from_guessing_to_certain() -> None:
+    assert [band_of(sure, 2) for sure in (0.5, 0.59, 0.61, 0.79, 0.81, 0.91, 1.0)] == [0, 0, 1, 2, 3, 4, 4]
+    assert band_of(0.1, 10) == band_of(0.05, 10) == 0
+
+
+def test_the_reliability_diagram_has_confidence_across_and_accuracy_up() -> None:
+    """One bin that is 90 % sure and 50 % right lies below the diagonal, to the right."""
+    bins = (ReliabilityBin(0.9, Interval(0.5, 0.4, 0.6), 40), ReliabilityBin(0.25, Interval(1.0, 0.75, 1.0), 10))
+    root = ElementTree.fromstring(reliability_diagram(Reliability(bins, Interval(0.4, 0.3, 0.5))))
+    dots = [(float(dot.get("cx")), float(dot.get("cy"))) for dot in root.findall("circle")]
+    assert dots == [(pytest.approx(40 + 0.9 * 262, abs=0.1), 139.0), (pytest.approx(40 + 0.25 * 262, abs=0.1), 8.0)]
+    arms = [part.get("d") for part in root.findall("path") if part.get("class") == "reliable-arm"]
+    assert arms == ["M275.8 165.2V112.8", "M105.5 73.5V8"]
+    assert [text.text for text in root.findall("text")][-2:] == ["confidence, %", "accuracy, %"]
+
+
+def test_risk_is_drawn_against_the_share_that_is_kept() -> None:
+    root = ElementTree.fromstring(risk_diagram(RiskCurve((0.25, 0.5, 1.0), (0.0, 0.05, 0.1))))
+    (line,) = (part.get("d") for part in root.findall("path") if part.get("class") == "line line-1")
+    assert line == "M105.5 270L171 139L302 8"
+    assert "the surest half: 5.0% wrong" in root.get("aria-label")

@@ -11,12 +11,13 @@ import pytest
 
 import softscope as sx
 from softscope.diagnosis import Diagnosis
-from softscope.diagnosis.model import OUTCOMES
+from softscope.diagnosis.model import OUTCOMES, Finding
 from softscope.errors import SoftscopeError
 from softscope.metrics import Interval
-from softscope.reporting import report
+from softscope.reporting import report, show
+from softscope.reporting.action import action_of, estimator_words
 from softscope.reporting.page import bounds, percent, points, render
-from softscope.reporting.tables import cause_table, confusions, score_table
+from softscope.reporting.tables import cause_table, class_table, confusions, score_table
 from softscope.reporting.threshold import confidence_words, gallery, rule_of, start_of
 from softscope.reporting.verdict import summary
 
@@ -117,6 +118,9 @@ def test_a_diagnosis_without_test_labels_has_no_accuracy_and_no_split_of_cause_t
         ambiguity_missing="the test features have no labels",
         mistakes={},
         test_mistakes=(),
+        reliability=None,
+        risk=None,
+        by_class=(),
     )
     words = " ".join(Tags(render(bare)).words)
     assert "the test features have no labels" in words
@@ -125,15 +129,95 @@ def test_a_diagnosis_without_test_labels_has_no_accuracy_and_no_split_of_cause_t
     assert "2a" not in words.replace("2a and 2b", "")
 
 
-def test_the_best_of_each_column_is_marked_and_a_set_called_mean_has_its_own(hostile: Diagnosis) -> None:
+def test_a_star_marks_only_what_stands_out_and_a_set_called_mean_has_its_own_column(hostile: Diagnosis) -> None:
     table = score_table(hostile)
     assert len(table.columns) == len(hostile.ood)
+    shown = {row.name for row in table.rows}
     for place, scores in enumerate([hostile.mean_scores, *hostile.scores.values()]):
-        best = max(score.auroc.value for score in scores.values())
-        marked = {row.name for row in table.rows if row.cells[place].best}
-        assert marked == {name for name, score in scores.items() if score.auroc.value == best}
+        for row in table.rows:
+            others = [scores[name].auroc.value for name in shown if name != row.name]
+            assert row.cells[place].auroc == scores[row.name].auroc
+            assert row.cells[place].best == (scores[row.name].auroc.low > max(others))
     means = [row.cells[0].auroc.value for row in table.rows]
     assert means == sorted(means, reverse=True)
+
+
+def test_a_score_that_equals_its_float32_twin_is_one_row(found: Diagnosis) -> None:
+    names = [row.name for row in score_table(found).rows]
+    equal = all(
+        abs(scores["max"].auroc.value - scores["plain-max"].auroc.value) < 5e-4
+        for scores in (found.mean_scores, *found.scores.values())
+    )
+    assert "plain-max" in names
+    assert ("max" in names) == (not equal or found.advice.recommended == "max")
+
+
+def test_there_is_one_action_with_the_line_to_paste(found: Diagnosis) -> None:
+    named = replace(
+        found,
+        settings=found.settings | {"head": "my head.safetensors"},
+        train=replace(found.train, file="train.safetensors"),
+        test=replace(found.test, file="test.safetensors"),
+        advice=replace(found.advice, recommended="density", basis="chosen"),
+        self_check=(),
+    )
+    action = action_of(named)
+    assert action.title == "Use U_density instead of confidence"
+    assert action.line == (
+        "softscope guard fit --head 'my head.safetensors' --train train.safetensors --calibration test.safetensors "
+        "--estimator density --false-alarms 0.05 -o guard.safetensors"
+    )
+    memory = action_of(replace(named, train=replace(found.train, file=None)))
+    assert memory.line == "guard = sx.Guard.fit(head, train, calibration=test, estimator='density', false_alarms=0.05)"
+    kept = action_of(replace(named, advice=replace(found.advice, recommended=None)))
+    assert "--estimator max " in kept.line
+    page = Tags(render(named))
+    assert " ".join(page.words).count("What to do") == 1
+
+
+def test_what_the_self_check_warns_of_comes_before_any_deployment(found: Diagnosis) -> None:
+    action = action_of(replace(found, self_check=(Finding("warning", "train: logits", "Give features"),)))
+    assert action.line == ""
+    assert "train: logits. Give features" in action.why
+
+
+def test_parameters_that_differ_from_the_defaults_are_in_the_line(found: Diagnosis) -> None:
+    used = {"density": "Density(components=None, covariance='diagonal', ridge=1e-05, init='labels', "
+            "one_per_class=False, transform='none', neurons=None, seed=0)"}  # fmt: skip
+    settings = found.settings | {"estimators": used}
+    assert estimator_words(replace(found, settings=settings), "density") == "density(covariance='diagonal')"
+
+
+def test_the_terminal_says_verdict_table_and_action_in_under_25_lines(found: Diagnosis) -> None:
+    from io import StringIO
+
+    from rich.console import Console
+
+    two = replace(found, scores=dict(list(found.scores.items())[:2]), self_check=())
+    short, long = StringIO(), StringIO()
+    show(two, console=Console(file=short, width=100))
+    show(two, verbose=True, console=Console(file=long, width=100))
+    lines = short.getvalue().splitlines()
+    assert lines[0].startswith(found.advice.verdict.upper())
+    assert len(lines) < 25
+    assert "What to do: " in short.getvalue()
+    assert len(long.getvalue().splitlines()) > len(lines)
+
+
+def test_a_notebook_shows_the_first_screen_and_hostile_names_stay_text(hostile: Diagnosis) -> None:
+    assert repr(hostile).startswith(f"Diagnosis({hostile.advice.verdict}: ")
+    cell = hostile._repr_html_()
+    assert "<script" not in cell
+    assert "What to do" in cell
+
+
+def test_tables_by_class_put_the_most_false_alarms_first(found: Diagnosis) -> None:
+    lines = class_table(found)
+    rates = [line.row.false_alarms["plain-max"].value for line in lines]
+    assert rates == sorted(rates, reverse=True)
+    assert [line.name for line in lines] == [found.classes[line.row.number] for line in lines]
+    flagged = sum(line.row.rows * line.row.false_alarms["plain-max"].value for line in lines)
+    assert flagged / found.test.rows <= 0.05
 
 
 def test_bars_of_causes_start_below_every_value_they_show(found: Diagnosis) -> None:
@@ -193,17 +277,22 @@ def test_a_threshold_on_confidence_is_told_as_a_confidence() -> None:
 def test_numbers_have_a_proper_minus_and_no_negative_zero() -> None:
     assert points(-0.0421) == "−4.2"
     assert points(-0.0001) == "0.0"
-    assert bounds(Interval(0.0, -0.012, 0.0301)) == "−1.2 to 3.0"
+    assert bounds(Interval(0.0, -0.012, 0.0301)) == "[−1.2, 3.0]"
     assert percent(0.934) == "93.4\u00a0%"
 
 
 def test_a_remedy_that_does_harm_is_no_reason_and_a_misfit_no_overlap(found: Diagnosis) -> None:
     worse, part = Interval(-0.1, -0.2, 0.0), Interval(0.1, 0.1, 0.1)
-    causes = replace(found.mean_causes, saturation=worse, extrapolation=worse, misfit=part, overlap_proper=worse)
+    causes = replace(
+        found.mean_causes, rounding=worse, temperature=worse, extrapolation=worse, misfit=part, overlap_proper=worse
+    )
     lines = summary(replace(found, mean_causes=causes)).causes
-    assert [line.words.startswith("none: ") for line in lines] == [True, True, False]
-    assert lines[2].words.startswith("mostly a density that fits badly (10.0)")
-    causes = replace(found.mean_causes, saturation=part, extrapolation=part, misfit=worse, overlap_proper=part)
+    assert [line.words.startswith("none: ") for line in lines] == [True, True, True, False]
+    assert lines[3].words.startswith("mostly a density that fits badly (at least 10.0)")
+    causes = replace(
+        found.mean_causes, rounding=part, temperature=part, extrapolation=part, overlap=part, misfit=worse,
+        overlap_proper=part,
+    )  # fmt: skip
     assert not any(
         "none" in line.words or "badly" in line.words for line in summary(replace(found, mean_causes=causes)).causes
     )
@@ -212,4 +301,4 @@ def test_a_remedy_that_does_harm_is_no_reason_and_a_misfit_no_overlap(found: Dia
 def test_no_overlap_is_said_to_be_none(found: Diagnosis) -> None:
     nothing = Interval(0.0, 0.0, 0.0)
     causes = replace(found.mean_causes, overlap=nothing, misfit=nothing, overlap_proper=nothing)
-    assert summary(replace(found, mean_causes=causes)).causes[2].words.startswith("none: ")
+    assert summary(replace(found, mean_causes=causes)).causes[3].words.startswith("none: ")

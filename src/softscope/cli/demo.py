@@ -22,8 +22,8 @@ def demo(
 
     folder = Path(out)
     files = write_demo(folder)
-    found = diagnose_files(files.head, files.train, files.test, files.ood, files.images, folder, progress=not quiet)
-    show(found, as_json=as_json)
+    diagnosis = diagnose_files(files.head, files.train, files.test, files.ood, files.images, folder, progress=not quiet)
+    show(diagnosis, as_json=as_json)
     if not as_json:
         typer.echo(f"again by hand: {files.command(folder)}")
         typer.echo(f"report: {folder / 'report.html'}")

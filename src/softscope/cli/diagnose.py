@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ..diagnosis.pipeline import Progress
     from ..features import FeatureSet
 
-_COLUMNS = ("plain-max", "plain-entropy", "cool", "density")
-
 
 def diagnose(
     out: Annotated[str, options.out("Folder for report.html and diagnosis.json.")],
@@ -69,6 +67,8 @@ def diagnose(
     batch: BatchSize = 64,
     dry_run: DryRun = False,
     seed: Seed = 0,
+    verbose: Annotated[bool, typer.Option("--verbose", help="All advice, notes and causes too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over the report of an earlier run.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -78,6 +78,8 @@ def diagnose(
     """
     from ..errors import SoftscopeError
 
+    if (Path(out) / "report.html").is_file() and not force and not dry_run:
+        raise SoftscopeError(f"{Path(out) / 'report.html'}: exists", "Give another --out, or --force to write over it")
     if model is not None:
         pixels = pixel_options(size, crop, interpolation, mean, std, scale, bgr, channels)
         named_model = {"model": model, "weights": weights, "classes": classes, "logits": logits, "device": device}
@@ -100,7 +102,7 @@ def diagnose(
             head, train, test, named("--ood", ood), named("--images", images or []), Path(out), seed, not quiet
         )
         closing = ""
-    show(diagnosis, as_json=as_json)
+    show(diagnosis, as_json=as_json, verbose=verbose)
     if not as_json:
         typer.echo(f"diagnosis: {Path(out) / 'diagnosis.json'}\nreport: {Path(out) / 'report.html'}")
         if closing:
@@ -162,61 +164,11 @@ def _progress(wanted: bool) -> "Iterator[Progress | None]":
         yield lambda what, share: bar.update(task, description=what, completed=share)
 
 
-def show(found: "Diagnosis", *, as_json: bool) -> None:
-    """The verdict, warnings, AUROCs and causes on the terminal, or everything as JSON."""
+def show(diagnosis: "Diagnosis", *, as_json: bool, verbose: bool = False) -> None:
+    """The verdict, one table and the action on the terminal, or everything as JSON."""
     if as_json:
-        typer.echo(found.to_json())
+        typer.echo(diagnosis.to_json())
         return
-    from rich.console import Console
-    from rich.markup import escape
+    from ..reporting import show as print_diagnosis
 
-    console = Console()
-    for line in found.self_check:
-        colour = "yellow" if line.level == "warning" else "dim"
-        console.print(f"[{colour}]{escape(line.level)}: {escape(line.what)}. {escape(line.hint)}[/]")
-    console.print(_scores(found), _causes(found), sep="\n")
-    console.print(f"[bold]{escape(found.advice.verdict)}[/]: {escape(found.advice.headline)}")
-    for sentence in found.advice.sentences:
-        console.print(f"- {escape(sentence.text)}")
-
-
-def _scores(found: "Diagnosis") -> object:
-    from rich.table import Table
-
-    best = found.advice.recommended
-    columns = [*_COLUMNS, *([best] if best and best not in _COLUMNS else [])]
-    table = Table(title="AUROC in %, 95 % intervals within ±; unfamiliar inputs are positive")
-    table.add_column("unfamiliar")
-    for name in columns:
-        table.add_column(name, justify="right")
-    for name, scores in [*found.scores.items(), ("mean", found.mean_scores)]:
-        table.add_row(_plain(name), *(_percent(scores[column].auroc) for column in columns))
-    return table
-
-
-def _causes(found: "Diagnosis") -> object:
-    from rich.table import Table
-
-    table = Table(
-        title="What plain entropy loses to 100, by cause, in points of AUROC",
-        caption="1 saturation, 2 extrapolation or ambiguity, 3 feature overlap; ceiling: AUROC of the best score of "
-        "this layer, estimated",
-    )
-    table.add_column("unfamiliar")
-    for name in ("cause 1", "cause 2", "cause 3", "ceiling"):
-        table.add_column(name, justify="right")
-    for name, c in [*found.causes.items(), ("mean", found.mean_causes)]:
-        table.add_row(_plain(name), *(_percent(i) for i in (c.saturation, c.extrapolation, c.overlap, c.ceiling)))
-    return table
-
-
-def _percent(interval: object) -> str:
-    """Value and the longer arm of its interval: what fits a terminal; the report has both ends."""
-    value, low, high = (100 * getattr(interval, end) for end in ("value", "low", "high"))
-    return f"{value:.1f} [dim]±{max(high - value, value - low):.1f}[/]"
-
-
-def _plain(name: str) -> str:
-    from rich.markup import escape
-
-    return escape(name)
+    print_diagnosis(diagnosis, verbose=verbose)

@@ -38,7 +38,7 @@ def fit(
     calibration: Annotated[Path, typer.Option(help="Features of known inputs that were not trained on.")],
     out: Annotated[Path, options.out("The guard, a safetensors file.")],
     train: Annotated[Path | None, typer.Option(help="Training features, where the estimator needs them.")] = None,
-    estimator: Annotated[str, typer.Option(help="density, max, entropy, cool, mahalanobis, knn, vim, ...")] = "density",
+    estimator: Annotated[str, typer.Option(help='density, knn, "cool(temperature=20)", ...')] = "density",
     false_alarms: Rate = 0.05,
     confidence: Confidence = None,
     per_class: Annotated[
@@ -52,14 +52,14 @@ def fit(
     from rich.console import Console
 
     from ..engine import Engine
-    from ..estimators import estimator_class
+    from ..estimators import estimator as made_of
     from ..features import FeatureSet
     from ..guard import Guard
     from ..head import Head
     from ..scoring import sharded_features
 
     where = Engine(engine, address=address, progress=False)
-    if train is None and "train" in estimator_class(estimator).info.needs:
+    if train is None and "train" in made_of(estimator).info.needs:
         raise SoftscopeError(f"{estimator} needs training features", "Give them with --train")
     layer = Head.load(head)
     known = FeatureSet.open(calibration)

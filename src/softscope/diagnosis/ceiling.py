@@ -129,8 +129,8 @@ class BestScore:
 class Columns:
     """From features and scores to the columns that learners see, fitted without knowing which rows are OOD.
 
-    They are, side by side: standardised features (of wide layers principal components of them), the first principal
-    components whitened, the scores as normal ranks, and the scores as they are.
+    They are, side by side and in float32: standardised features (of wide layers principal components of them), the
+    first principal components whitened, and the scores as normal ranks.
     """
 
     def __init__(self, z: NDArray, raw: Floats, seed: int) -> None:
@@ -153,9 +153,9 @@ class Columns:
         self.width = int(np.isfinite(self._spread).sum()) if wide else int((self._scaler.var_ > 0).sum())
         first = len(variances) if wide else features
         white = min(QUADRATIC_COLUMNS, len(variances))
-        ends = np.cumsum([first, white, raw.shape[1], raw.shape[1]])
-        self._linear, self._white, self._ranked, self._raw = (
-            np.arange(end - size, end) for end, size in zip(ends, [first, white, raw.shape[1], raw.shape[1]])
+        sizes = [first, white, raw.shape[1]]
+        self._linear, self._white, self._ranked = (
+            np.arange(end - size, end) for end, size in zip(np.cumsum(sizes), sizes)
         )
 
     def __call__(self, z: NDArray, raw: Floats) -> NDArray:
@@ -163,7 +163,7 @@ class Columns:
         turned = self._turned.transform(z)
         first = turned if self._wide else self._scaler.transform(z)
         white = (turned / self._spread)[:, : len(self._white)]
-        return np.hstack([first, white, self._ranks.transform(raw), raw])
+        return np.hstack([part.astype(np.float32) for part in (first, white, self._ranks.transform(raw))])
 
     def learners(self) -> dict[str, Callable[[int, int], Seeing]]:
         """Name -> (rows of each side, seed) -> an unfitted classifier with `decision_function`."""
@@ -177,8 +177,8 @@ class Columns:
         return {
             "mean difference": lambda rows, seed: Seeing(self._linear, MeanDifference()),
             # Penalties in units of a column's sum of squares, 2 x rows: a light one and a strong one.
-            "light ridge": lambda rows, seed: Seeing(linear, RidgeClassifier(alpha=0.02 * rows)),
-            "strong ridge": lambda rows, seed: Seeing(linear, RidgeClassifier(alpha=2.0 * rows)),
+            "light ridge": lambda rows, seed: Seeing(linear, RidgeClassifier(alpha=0.02 * rows, copy_X=False)),
+            "strong ridge": lambda rows, seed: Seeing(linear, RidgeClassifier(alpha=2.0 * rows, copy_X=False)),
             # Each side's covariance is drawn towards the identity, the more so the fewer rows it has.
             "quadratic": lambda rows, seed: Seeing(
                 quadratic,
@@ -190,7 +190,7 @@ class Columns:
                     max_iter=60, max_leaf_nodes=15, l2_regularization=1.0, early_stopping=False, random_state=seed
                 ),
             ),
-            "best estimator": lambda rows, seed: Seeing(self._raw, BestScore()),
+            "best estimator": lambda rows, seed: Seeing(self._ranked, BestScore()),
         }
 
 

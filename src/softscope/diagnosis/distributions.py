@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats
 from ..geometry import valid_threshold
-from ..metrics import roc_curve
+from ..metrics import known_envelope, roc_curve
 from .model import Curve, Histogram, ThresholdTable
 from .resampling import Rows
 from .scores import Scored
@@ -15,6 +15,8 @@ from .sets import COSINE_EDGES, Observed
 
 BINS = 60
 CURVE_POINTS = 190
+#: Known inputs yet to come for which a table bounds the false alarms.
+FURTHER_INPUTS = 1_000
 _DIGITS = 6  # of shares in curves and tables: a page shows three
 #: Aimed-at false-alarm rates of a table: half of them up to 20 %, where thresholds are chosen.
 _RATES = np.concatenate([np.linspace(0.0, 0.2, 101), np.linspace(0.2, 1.0, 101)[1:]])
@@ -56,9 +58,13 @@ def threshold_table(name: str, test: Scored, ood: Mapping[str, Scored]) -> Thres
     familiar = np.sort(test.values[name])
     aimed = [valid_threshold(familiar, rate) for rate in _RATES[1:]]
     thresholds = np.unique([*aimed, familiar[-1]])[::-1]
+    above = familiar.size - np.searchsorted(familiar, thresholds, "right")
+    # A threshold that c test inputs exceed is at least the (c + 1)-th largest of them, which b_(c + 1) bounds.
+    envelope = np.append(known_envelope(familiar.size, FURTHER_INPUTS), FURTHER_INPUTS)
     return ThresholdTable(
         thresholds=_floats(thresholds),
-        false_alarms=_shares(1.0 - np.searchsorted(familiar, thresholds, "right") / familiar.size),
+        false_alarms=_shares(above / familiar.size),
+        at_most=_shares(envelope[above] / FURTHER_INPUTS),
         missed={
             key: _shares(np.searchsorted(np.sort(scored.values[name]), thresholds, "right") / len(scored))
             for key, scored in ood.items()

@@ -31,13 +31,15 @@ def map_layer(head: Head, sets: Mapping[str, FeatureSet], seed: int) -> FinalLay
     x, y = (np.linspace(low, high, GRID) for low, high in window)
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     behind = confidence(log_odds(head.logits(plane.lift(grid)))).reshape(GRID, GRID)
+    logits = {name: head.logits(rows) for name, rows in shown.items()}
     return FinalLayerMap(
         x=_short(x),
         y=_short(y),
         confidence=tuple(tuple(row) for row in np.round(behind, _DIGITS).tolist()),
         explained=_explained(plane, fitted),
         points={name: tuple(_short(point) for point in found) for name, found in points.items()},
-        classes={name: tuple(head.logits(rows).argmax(axis=1).tolist()) for name, rows in shown.items()},
+        classes={name: tuple(own.argmax(axis=1).tolist()) for name, own in logits.items()},
+        sure={name: _short(confidence(log_odds(own))) for name, own in logits.items()},
     )
 
 

@@ -169,6 +169,7 @@ class ThresholdTable:
     thresholds: Floats  # descending, so that false alarms rise
     false_alarms: Floats  # share of test inputs flagged
     missed: dict[str, Floats]  # by OOD set: share not flagged
+    at_most: Floats = ()  # share of 1,000 further known inputs flagged at most, with 95 %, at all thresholds at once
 
 
 @dataclass(frozen=True)
@@ -181,6 +182,45 @@ class FinalLayerMap:
     explained: Floats  # share of variance along each axis
     points: dict[str, tuple[Floats, ...]]  # by set: (x, y) of a sample of rows
     classes: dict[str, Counts]  # by set: predicted class of these rows
+    sure: dict[str, Floats] = field(default_factory=dict)  # by set: max_i s_i of these rows themselves
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Test inputs of about equal confidence: its mean, and the share that is predicted rightly."""
+
+    confidence: float
+    accuracy: Interval
+    rows: int
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Confidence against accuracy on test, and the expected calibration error."""
+
+    bins: tuple[ReliabilityBin, ...]
+    error: Interval
+
+
+@dataclass(frozen=True)
+class RiskCurve:
+    """Share of wrong predictions (`risk`) among the surest test inputs, by the share of inputs kept (`coverage`)."""
+
+    coverage: Floats
+    risk: Floats
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """One class on test: accuracy, mean confidence, false alarms by estimator at 5 % over all, and OOD inputs that
+    confidence lets through as this class."""
+
+    number: int
+    rows: int
+    accuracy: Interval
+    confidence: float
+    false_alarms: dict[str, Interval]
+    let_through: int
 
 
 @dataclass(frozen=True)
@@ -256,7 +296,7 @@ class Advice:
     choices: tuple[Choice, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """What `diagnose` found. Same inputs and settings give the same tree but for `provenance`."""
 
@@ -286,6 +326,9 @@ class Diagnosis:
     advice: Advice
     settings: dict[str, Any]
     provenance: dict[str, Any]
+    reliability: Reliability | None = None  # None without test labels, as the next
+    risk: RiskCurve | None = None
+    by_class: tuple[ClassRow, ...] = ()
 
     @property
     def row_scores(self) -> dict[str, dict[str, NDArray[np.float64]]]:
@@ -299,6 +342,21 @@ class Diagnosis:
         """This diagnosis with `row_scores`: no field, so that they neither go to JSON nor count in comparisons."""
         object.__setattr__(self, "_row_scores", kept)
         return self
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.advice.verdict}: {self.advice.headline})"
+
+    def _repr_html_(self) -> str:
+        from ..reporting import first_screen
+
+        return first_screen(self)
+
+    def to_frame(self, what: Literal["scores", "causes", "inputs"] = "scores") -> Any:
+        """A pandas DataFrame: `scores` (one row for each OOD set and estimator), `causes` (for each OOD set and cause,
+        in AUROC), or `inputs` (for each row of each OOD set, what first caught it)."""
+        from .frames import frame
+
+        return frame(self, what)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dicts, numbers and text; NaN-free."""

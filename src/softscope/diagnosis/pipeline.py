@@ -16,6 +16,7 @@ from ..head import Head
 from ..mixture import ClassMoments
 from ..provenance import Stopwatch, cores
 from .advice import Facts, advise
+from .calibration import by_class, reliability, risk_curve
 from .causes import Measured, measure
 from .distributions import curves, histogram, other_cosines, threshold_table, uncertainties
 from .inputs import FALSE_ALARMS, inputs_of, mistakes_of
@@ -192,6 +193,7 @@ def _assemble(
     )  # fmt: skip
     advice = advise(facts)
     shown = list(dict.fromkeys([*REQUIRED, advice.recommended or "max"]))
+    offered = list(dict.fromkeys([*shown, *chosen]))
     steps("structure")
     structure = find_structure(head, seen["train"], checked.moments, checked.nearest, chosen["density"], seed)
     steps("pictures")
@@ -209,10 +211,10 @@ def _assemble(
         ceilings=measured.ceilings,
         mistakes=measured.mistakes,
         inputs={
-            name: inputs_of(test, scored, measured.ceiling_scores[name], head.n_classes, shown)
+            name: inputs_of(test, scored, measured.ceiling_scores[name], head.n_classes, offered)
             for name, scored in ood.items()
         },
-        test_mistakes=mistakes_of(test, shown),
+        test_mistakes=mistakes_of(test, offered),
         strength=histogram({name: found.norms for name, found in seen.items()}),
         familiarity=histogram({name: found.familiarity for name, found in seen.items()}),
         other_cosines=other_cosines(seen),
@@ -220,11 +222,14 @@ def _assemble(
         curves={
             name: curves(test, scored, *measured.rows[name], ("plain-max", *shown)) for name, scored in ood.items()
         },
-        thresholds={name: threshold_table(name, test, ood) for name in shown},
+        thresholds={name: threshold_table(name, test, ood) for name in offered},
         map=map_layer(head, {name: found.features for name, found in seen.items()}, seed),
         structure=structure,
         self_check=checked.findings,
         advice=advice,
         settings=settings,
         provenance={},
+        reliability=reliability(test, seed),
+        risk=risk_curve(test),
+        by_class=by_class(test, ood, head.n_classes, advice.recommended),
     )

@@ -79,10 +79,30 @@ def estimator_class(name: str) -> type[Estimator]:
 
 
 def estimator(name: str, **params: Any) -> Estimator:
-    """A fresh, unfitted estimator: `estimator("cool", temperature=20.0)`."""
+    """A fresh, unfitted estimator: `estimator("cool", temperature=20.0)` or `estimator("cool(temperature=20.0)")`."""
+    if "(" in name:
+        name, written = _written(name)
+        params = written | params
     cls = estimator_class(name)
     try:
         return cls(**params)
     except TypeError as error:
         known = ", ".join(signature(cls).parameters) or "none"
         raise SoftscopeError(f"{name}: {error}", f"Its parameters are {known}") from error
+
+
+def _written(words: str) -> tuple[str, dict[str, Any]]:
+    """Name and parameters from "density(components=100, covariance='diagonal')": literals, never evaluated."""
+    import ast
+
+    name = words.partition("(")[0].strip()
+    try:
+        call = ast.parse(f"f{words[len(name) :].strip()}", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or any(item.arg is None for item in call.keywords):
+            raise ValueError("expected a name and keyword arguments")
+        return name, {str(item.arg): ast.literal_eval(item.value) for item in call.keywords}
+    except (ValueError, SyntaxError) as error:
+        raise SoftscopeError(
+            f"{words}: is not an estimator with its parameters ({error})",
+            "Write it as \"density(components=100, covariance='diagonal')\", with plain numbers and texts",
+        ) from error

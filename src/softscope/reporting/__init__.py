@@ -1,8 +1,9 @@
-"""A diagnosis as one self-contained HTML page: `report(found, "report.html")`.
+"""A diagnosis as one self-contained HTML page: `report(diagnosis, "report.html")`; on a terminal; in a notebook.
 
 The package isn't called `report`: importing a package sets its name on `softscope`, and `softscope.report` is the call.
 """
 
-from .page import report
+from .page import first_screen, report
+from .terminal import show
 
-__all__ = ["report"]
+__all__ = ["first_screen", "report", "show"]

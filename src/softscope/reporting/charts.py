@@ -7,7 +7,7 @@ from math import sqrt
 
 from markupsafe import Markup
 
-from ..diagnosis.model import OUTCOMES, Causes, Curve, Histogram, Inputs
+from ..diagnosis.model import OUTCOMES, Causes, Curve, Histogram, Inputs, Reliability, RiskCurve
 from .svg import WIDTH, Drawing, Scale, path, shorten, steps, ticks
 
 _ROW, _LABEL = 62.0, 16.0  # height of a row of histograms, and of the words above it
@@ -44,11 +44,11 @@ def cause_segments(causes: Causes) -> list[Segment]:
     )
     found = [
         ("reached by plain entropy", "reached", causes.entropy),
-        ("1 rounding", "cause-1a", causes.rounding),
+        ("1 saturation (rounding)", "cause-1a", causes.rounding),
         ("1 temperature", "cause-1b", causes.temperature),
         *extrapolation,
-        ("3 misfit of the density", "cause-3a", causes.misfit),
-        ("3 overlap proper", "cause-3b", causes.overlap_proper),
+        ("3 misfit of the density, at least", "cause-3a", causes.misfit),
+        ("3 overlap proper, at most", "cause-3b", causes.overlap_proper),
     ]
     return [
         Segment(name, kind, part.value, f"{100 * part.value:.1f} points [{100 * part.low:.1f}, {100 * part.high:.1f}]")
@@ -146,6 +146,70 @@ def roc(name: str, curves: Mapping[str, Curve], symbols: Mapping[str, str], auro
         "caught, % of OOD inputs",
     )
     return drawing.markup(left=left, top=top, side=side)
+
+
+def reliability_diagram(found: Reliability) -> Markup:
+    """Accuracy against confidence, with whiskers; on the diagonal a confidence is a probability."""
+    left, top, side = 40.0, 8.0, 262.0
+    x, y = Scale(0.0, 1.0, left, left + side), Scale(0.0, 1.0, top + side, top)
+    words = ", ".join(f"{one.confidence:.0%} sure: {one.accuracy.value:.0%} right" for one in found.bins)
+    drawing = Drawing(left + side + 10, top + side + 38, f"Reliability diagram: {words}", "reliability")
+    _shares_axes(drawing, x, y, left, top, side)
+    drawing.put('<path d="{}" class="chance"/>', path([(x(0.0), y(0.0)), (x(1.0), y(1.0))]))
+    for one in found.bins:
+        at, low, high = x(one.confidence), y(one.accuracy.low), y(one.accuracy.high)
+        element = '<path d="M{} {}V{}" class="reliable-arm"/><circle r="4" cx="{}" cy="{}" class="reliable">'
+        drawing.put(
+            element + "<title>{}</title></circle>",
+            at,
+            low,
+            high,
+            at,
+            y(one.accuracy.value),
+            f"{one.rows:,} inputs, {one.confidence:.1%} sure, {one.accuracy.value:.1%} right",
+        )
+    _shares_labels(drawing, left, top, side, "confidence, %", "accuracy, %")
+    return drawing.markup()
+
+
+def risk_diagram(found: RiskCurve) -> Markup:
+    """Wrong predictions among the inputs kept, against the share kept, the surest first."""
+    left, top, side = 40.0, 8.0, 262.0
+    most = max(*found.risk, 0.01)
+    x, y = Scale(0.0, 1.0, left, left + side), Scale(0.0, most, top + side, top)
+    words = f"all inputs kept: {found.risk[-1]:.1%} wrong; the surest half: {_at_half(found):.1%} wrong"
+    drawing = Drawing(left + side + 10, top + side + 38, f"Risk against coverage; {words}", "risk")
+    for tick in ticks(0.0, 100 * most, 4):
+        drawing.put('<path d="M{} {}H{}" class="grid"/>', left, y(tick / 100), left + side)
+        drawing.text(left - 5, y(tick / 100) + 4, f"{tick:g}", "tick", "end")
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        drawing.text(x(share), top + side + 15, f"{100 * share:.0f}", "tick", "middle")
+    line = path([(x(share), y(risk)) for share, risk in zip(found.coverage, found.risk)])
+    drawing.put('<path d="{}" class="line line-1"/>', line)
+    _shares_labels(drawing, left, top, side, "inputs kept, the surest first, %", "wrong among them, %")
+    return drawing.markup()
+
+
+def _at_half(found: RiskCurve) -> float:
+    return next(risk for share, risk in zip(found.coverage, found.risk) if share >= 0.5)
+
+
+def _shares_axes(drawing: Drawing, x: Scale, y: Scale, left: float, top: float, side: float) -> None:
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        drawing.put(
+            '<path d="M{} {}H{}M{} {}V{}" class="grid"/>', left, y(share), left + side, x(share), top, top + side
+        )
+        drawing.text(left - 5, y(share) + 4, f"{100 * share:.0f}", "tick", "end")
+        drawing.text(x(share), top + side + 15, f"{100 * share:.0f}", "tick", "middle")
+
+
+def _shares_labels(drawing: Drawing, left: float, top: float, side: float, below: str, beside: str) -> None:
+    drawing.text(left + side / 2, top + side + 32, below, "label", "middle")
+    drawing.put(
+        '<text transform="translate(10 {}) rotate(-90)" class="label" text-anchor="middle">{}</text>',
+        top + side / 2,
+        beside,
+    )
 
 
 def _bent(curve: Curve) -> list[tuple[float, float]]:

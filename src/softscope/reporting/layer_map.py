@@ -1,44 +1,35 @@
-"""The final layer seen from above (X1): its plane of two principal components, confidence behind the points."""
+"""The final layer from above (X1): its first two principal components, each input in the colour of its confidence."""
 
-import io
-from base64 import b64encode
 from collections.abc import Sequence
 from statistics import median
 
-import numpy as np
 from markupsafe import Markup
 
 from ..diagnosis.model import FinalLayerMap
-from .style import CONFIDENCE_MAP
 from .svg import Drawing, Scale, brief, shorten
 
 _SIDE, _MARGIN = 320.0, 20.0
 _MAX_LABELS = 12
+BANDS = 5
 
 
-def map_background(found: FinalLayerMap, classes: int) -> str:
-    """The confidence over the plane as a PNG data URI: dark = 1/K, bright = 1."""
-    import matplotlib
-    from PIL import Image
-
-    confidence = np.asarray(found.confidence, dtype=np.float64)[::-1]
-    shades = matplotlib.colormaps[CONFIDENCE_MAP]((confidence - 1 / classes) / (1 - 1 / classes), bytes=True)
-    stream = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(shades[..., :3])).save(stream, "png", optimize=True)
-    return "data:image/png;base64," + b64encode(stream.getvalue()).decode()
-
-
-def final_layer_map(found: FinalLayerMap, background: str, ood: str, classes: Sequence[str]) -> Markup:
-    """Training points and one OOD set on the plane. `background` is the id of the page's image of the confidence."""
+def final_layer_map(found: FinalLayerMap, ood: str, classes: Sequence[str]) -> Markup:
+    """Training points and one OOD set on the plane, each coloured by the confidence the network has in it."""
     x, y = _scales(found)
     width, height = x.stop + 1, y.start + _MARGIN
-    words = f"Map of the final layer with the training inputs and {ood}; bright where the network is confident"
+    words = f"Map of the final layer with the training inputs and {ood}, coloured by the confidence in each input"
     drawing = Drawing(width, height, words, "map")
-    drawing.put('<use href="#{}" x="0" y="0" width="{}" height="{}"/>', background, x.stop, y.start)
-    dots = "".join(f"M{brief(x(a))} {brief(y(b))}h0" for a, b in found.points.get("train", ()))
-    crosses = "".join(f"M{brief(x(a) - 2)} {brief(y(b) - 2)}l4 4m0-4l-4 4" for a, b in found.points[ood])
-    drawing.put('<path d="{}" class="dot-edge"/><path d="{}" class="dot"/>', dots, dots)
-    drawing.put('<path d="{}" class="cross-edge"/><path d="{}" class="cross"/>', crosses, crosses)
+    drawing.put('<rect width="{}" height="{}" class="ground"/>', x.stop, y.start)
+    for name, mark in (("train", "dot"), (ood, "cross")):
+        points = found.points.get(name, ())
+        sure = found.sure.get(name) or (1.0,) * len(points)
+        for band in range(BANDS):
+            here = [point for point, one in zip(points, sure) if band_of(one, len(classes)) == band]
+            shape = "h0" if mark == "dot" else "l4 4m0-4l-4 4"
+            step = 0.0 if mark == "dot" else 2.0
+            line = "".join(f"M{brief(x(a) - step)} {brief(y(b) - step)}{shape}" for a, b in here)
+            if line:
+                drawing.put('<path d="{}" class="{} sure-{}"/>', line, mark, band)
     _name_classes(drawing, found, classes, x, y)
     first, second = found.explained[:2]
     drawing.text(2.0, height - 5, f"1st component, {first:.0%} of variance →", "tick")
@@ -46,10 +37,9 @@ def final_layer_map(found: FinalLayerMap, background: str, ood: str, classes: Se
     return drawing.markup()
 
 
-def map_size(found: FinalLayerMap) -> tuple[float, float]:
-    """Width and height of the map, in the units of the picture."""
-    x, y = _scales(found)
-    return x.stop, y.start
+def band_of(sure: float, classes: int) -> int:
+    """The colour of a confidence: BANDS equal steps from 1/K to 1."""
+    return min(BANDS - 1, max(0, int(BANDS * (sure - 1 / classes) / (1 - 1 / classes))))
 
 
 def _scales(found: FinalLayerMap) -> tuple[Scale, Scale]:

@@ -18,8 +18,9 @@ from ..diagnosis.model import OUTCOMES, Diagnosis
 from ..errors import SoftscopeError
 from ..files import first_line, write_bytes
 from ..metrics import Interval
+from .charts import reliability_diagram, risk_diagram
 from .pictures import curve_pictures, layer_maps, strength_pictures, structure_picture
-from .tables import cause_table, confusions, measure_tables, outcome_rows, score_table
+from .tables import cause_table, class_table, confusions, measure_tables, outcome_rows, score_table
 from .threshold import gallery, slider
 from .thumbnails import ImageSource, thumbnails
 from .verdict import summary
@@ -47,6 +48,14 @@ def report(found: Diagnosis, path: str | os.PathLike[str], images: Mapping[str, 
     write_bytes(path, page)
 
 
+def first_screen(found: Diagnosis) -> str:
+    """Verdict, four numbers, causes and the one action as HTML, for a notebook's cell."""
+    from .verdict import summary as summarise
+
+    screen = _environment().get_template("cell.html").render(found=found, summary=summarise(found))
+    return str(screen)
+
+
 def render(found: Diagnosis, images: Mapping[str, ImageSource] | None = None) -> str:
     """The page as text."""
     script = _asset("report.js")
@@ -71,6 +80,9 @@ def render(found: Diagnosis, images: Mapping[str, ImageSource] | None = None) ->
             curves=curve_pictures(found),
             confusions=confusions(found),
             maps=layer_maps(found),
+            classes=class_table(found),
+            reliability=None if found.reliability is None else reliability_diagram(found.reliability),
+            risk=None if found.risk is None else risk_diagram(found.risk),
             structure=structure_picture(found),
             strengths=strength_pictures(found),
         )
@@ -106,8 +118,8 @@ def points(share: float) -> str:
 
 
 def bounds(interval: Interval, digits: int = 1) -> str:
-    """The two ends of an interval of shares in percent: 92.9 to 93.9."""
-    return f"{_signed(f'{100 * interval.low:.{digits}f}')} to {_signed(f'{100 * interval.high:.{digits}f}')}"
+    """The two ends of an interval of shares in percent: [92.9, 93.9]."""
+    return f"[{_signed(f'{100 * interval.low:.{digits}f}')}, {_signed(f'{100 * interval.high:.{digits}f}')}]"
 
 
 def number(value: float) -> str:

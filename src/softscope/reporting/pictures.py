@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from ..diagnosis.model import Diagnosis, Histogram
 from .charts import Row, histogram_rows, roc, set_rows
-from .layer_map import final_layer_map, map_background, map_size
+from .layer_map import final_layer_map
 
 
 @dataclass(frozen=True)
@@ -14,16 +14,6 @@ class Curves:
     """ROC curves by OOD set; `legend` has the number of each line and its estimator's symbol."""
 
     legend: list[tuple[int, str]]
-    pictures: dict[str, Markup]
-
-
-@dataclass(frozen=True)
-class Maps:
-    """The map by OOD set; all show the one `background`, `width` x `height` units large."""
-
-    background: str
-    width: float
-    height: float
     pictures: dict[str, Markup]
 
 
@@ -38,16 +28,9 @@ def curve_pictures(found: Diagnosis) -> Curves:
     return Curves([(index % 8, symbols[key]) for index, key in enumerate(order)], pictures)
 
 
-def layer_maps(found: Diagnosis) -> Maps:
-    """One map an OOD set."""
-    width, height = map_size(found.map)
-    background = map_background(found.map, len(found.classes))
-    pictures = {
-        name: final_layer_map(found.map, "map-confidence", name, found.classes)
-        for name in found.ood
-        if name in found.map.points
-    }
-    return Maps(background, width, height, pictures)
+def layer_maps(found: Diagnosis) -> dict[str, Markup]:
+    """One map for each OOD set."""
+    return {name: final_layer_map(found.map, name, found.classes) for name in found.ood if name in found.map.points}
 
 
 def structure_picture(found: Diagnosis) -> Markup:

@@ -1,10 +1,11 @@
 """The page's tables and bars: AUROCs, further measures, causes, outcomes, and the classes OOD inputs are taken for."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ..diagnosis.model import Causes, Diagnosis, Score
+from ..diagnosis.model import Causes, ClassRow, Diagnosis, Score
 from ..metrics import Interval
 from .charts import cause_bar, excess, outcome_bar
 from .verdict import CONFIDENCE
@@ -16,7 +17,7 @@ _STARTS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 @dataclass(frozen=True)
 class Cell:
-    """An AUROC, whether none in its column is larger, and how strongly it is shaded."""
+    """An AUROC, whether its interval lies above all others of its column, and how strongly it is shaded."""
 
     auroc: Interval
     best: bool
@@ -92,18 +93,55 @@ class TakenFor:
 def score_table(found: Diagnosis) -> ScoreTable:
     """AUROC of every estimator by OOD set, the mean first."""
     columns = [found.mean_scores, *found.scores.values()]
-    best = [max(score.auroc.value for score in scores.values()) for scores in columns]
-    best_at_mistakes = max((item.value for item in found.mistakes.values()), default=1.0)
-    order = sorted(found.mean_scores, key=lambda key: -found.mean_scores[key].auroc.value)
+    shown = [key for key in found.mean_scores if not _folded(found, key)]
+    order = sorted(shown, key=lambda key: -found.mean_scores[key].auroc.value)
     rows = []
     for key in order:
-        cells = [Cell(scores[key].auroc, scores[key].auroc.value >= most) for scores, most in zip(columns, best)]
+        cells = [
+            Cell(scores[key].auroc, _stands_out({name: scores[name].auroc for name in shown}, key))
+            for scores in columns
+        ]
         own = found.mistakes.get(key)
         label = found.estimators[key]
-        mistakes = None if own is None else Cell(own, own.value >= best_at_mistakes)
+        among = {name: item for name, item in found.mistakes.items() if name in shown}
+        mistakes = None if own is None else Cell(own, _stands_out(among, key))
         is_best = key == found.advice.recommended
         rows.append(EstimatorRow(key, label.symbol, label.formula, cells, mistakes, key == CONFIDENCE, is_best))
     return ScoreTable(list(found.scores), rows)
+
+
+#: A score as networks print it, and its exact twin.
+_TWINS = {"max": "plain-max", "plain-entropy": "entropy"}
+
+
+def _folded(found: Diagnosis, key: str) -> bool:
+    """Whether the row would repeat that of its twin to a tenth of a point, on every set."""
+    twin = _TWINS.get(key)
+    if twin is None or key == found.advice.recommended:
+        return False
+    columns = [found.mean_scores, *found.scores.values()]
+    return all(
+        twin in scores and abs(scores[key].auroc.value - scores[twin].auroc.value) < 0.0005 for scores in columns
+    )
+
+
+def _stands_out(aurocs: Mapping[str, Interval], key: str) -> bool:
+    """Whether the whole interval lies above the value of every other score."""
+    return all(aurocs[key].low > other.value for name, other in aurocs.items() if name != key)
+
+
+@dataclass(frozen=True)
+class ClassLine:
+    """One class by name, and its figures."""
+
+    name: str
+    row: ClassRow
+
+
+def class_table(found: Diagnosis) -> list[ClassLine]:
+    """Classes, the most false alarms of confidence first."""
+    rows = sorted(found.by_class, key=lambda row: -row.false_alarms["plain-max"].value)
+    return [ClassLine(found.classes[row.number], row) for row in rows]
 
 
 def measure_tables(found: Diagnosis) -> list[tuple[str, list[tuple[str, Score]]]]:

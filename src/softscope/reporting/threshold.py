@@ -67,6 +67,7 @@ class Slider:
 
     choices: list[Choice]
     false_alarms: float
+    at_most: float | None
     rule: str
     missed: dict[str, float]
     data: Markup
@@ -91,10 +92,11 @@ def slider(found: Diagnosis, shelves: list[Shelf]) -> Slider:
     missed = {name: first.missed[name][start] for name in found.ood}
     data = {
         "estimators": [_numbers(found, name) for name in names],
-        "inputs": [[row.scores[name] for name in names] for shelf in shelves for row in shelf.rows],
+        "inputs": [[row.scores.get(name) for name in names] for shelf in shelves for row in shelf.rows],
     }
     rule = rule_of(names[0], first.thresholds[start])
-    return Slider(choices, first.false_alarms[start], rule, missed, safe_json(data))
+    at_most = first.at_most[start] if first.at_most else None
+    return Slider(choices, first.false_alarms[start], at_most, rule, missed, safe_json(data))
 
 
 def gallery(found: Diagnosis, pictures: Thumbnails) -> list[Shelf]:
@@ -154,6 +156,7 @@ def _numbers(found: Diagnosis, name: str) -> dict[str, Any]:
         "thresholds": list(table.thresholds),
         "rules": [rule_of(name, threshold) for threshold in table.thresholds],
         "alarms": _rounded(table.false_alarms),
+        "atMost": _rounded(table.at_most),
         "missed": [_rounded(table.missed[ood]) for ood in found.ood],
     }
 

@@ -4,13 +4,15 @@ from dataclasses import dataclass
 
 from ..diagnosis.model import Causes, Diagnosis, Finding, Score, Verdict
 from ..metrics import Interval
+from .action import Action, action_of, other_steps
 
 CONFIDENCE = "plain-max"  # the confidence as networks print it
 EXACT_CONFIDENCE = "max"  # the same, not rounded
 
 _ICONS: dict[Verdict, str] = {"trust": "✓", "caution": "!", "do not trust": "✕", "undecided": "?"}
 _CAUSES = {
-    "saturation": ("1 Saturation", "cause-1b"),
+    "rounding": ("1 Saturation", "cause-1a"),
+    "temperature": ("1 Temperature", "cause-1b"),
     "extrapolation": ("2 Extrapolation", "cause-2a"),
     "overlap": ("3 Overlap", "cause-3b"),
 }
@@ -49,7 +51,7 @@ class KeyFigure:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the top of the page says; `actions` are the pieces of advice on what to do, `asides` the others."""
+    """What the top of the page says; `action` is the one thing to do, `others` what else could be done."""
 
     icon: str
     kind: str
@@ -58,8 +60,8 @@ class Summary:
     figures: list[KeyFigure]
     by_set: list[SetVerdict]
     causes: list[CauseLine]
-    actions: list[str]
-    asides: list[str]
+    action: Action
+    others: list[str]
     warnings: list[Finding]
     notes: list[Finding]
 
@@ -74,7 +76,6 @@ def summary(found: Diagnosis) -> Summary:
         )
         for name, verdict in advice.verdicts.items()
     ]
-    general = [sentence for sentence in advice.sentences if sentence.ood is None]
     return Summary(
         icon=_ICONS[advice.verdict],
         kind=kind_of(advice.verdict),
@@ -83,8 +84,8 @@ def summary(found: Diagnosis) -> Summary:
         figures=_figures(found),
         by_set=sorted(by_set, key=lambda item: -item.missed.value),
         causes=_causes(found),
-        actions=[sentence.text for sentence in general if sentence.about in ("estimator", "help", "samples")],
-        asides=[sentence.text for sentence in general if sentence.about in ("confidence", "mistakes")],
+        action=action_of(found),
+        others=other_steps(found),
         warnings=[finding for finding in found.self_check if finding.level == "warning"],
         notes=[finding for finding in found.self_check if finding.level == "note"],
     )
@@ -103,20 +104,25 @@ def _causes(found: Diagnosis) -> list[CauseLine]:
 
 
 def _reasons(causes: Causes) -> dict[str, str]:
-    """What each cause means in this diagnosis: a negative one is a remedy that does harm, a misfit is no overlap."""
-    saturation = "the softmax is so sure of everything that it can't rank inputs"
-    if causes.saturation.value < 0:
-        saturation = "none: cooled logits rank inputs worse"
+    """What each cause means here: a negative one is a remedy that does harm, a misfit is not an overlap."""
+    rounding = "float32 prints the same confidence for many inputs, so that it can't rank them"
+    if causes.rounding.value < 0.0005:
+        rounding = "none: hardly any two inputs get the same confidence by rounding"
+    temperature = "logits divided by 10 rank inputs better"
+    if causes.temperature.value < 0:
+        temperature = "none: logits divided by 10 rank inputs worse"
     extrapolation = "it is sure where no training input lies, and unsure of hard but familiar inputs"
     if causes.extrapolation.value < 0:
         extrapolation = "none: the density does worse than the cooled softmax"
     misfit, proper = (f"{100 * part.value:.1f}" for part in (causes.misfit, causes.overlap_proper))
-    overlap = f"unfamiliar features lie among those of test inputs ({proper}); the density's misfit adds {misfit}"
+    overlap = (
+        f"at most {proper}: unfamiliar features among those of test inputs; at least {misfit}: a density that misfits"
+    )
     if causes.misfit.value > causes.overlap_proper.value:
-        overlap = f"mostly a density that fits badly ({misfit}); features proper overlap by {proper}"
+        overlap = f"mostly a density that fits badly (at least {misfit}); features proper overlap by at most {proper}"
     if causes.overlap.value < 0.0005:
         overlap = "none: the density tells unfamiliar inputs from test inputs"
-    return {"saturation": saturation, "extrapolation": extrapolation, "overlap": overlap}
+    return {"rounding": rounding, "temperature": temperature, "extrapolation": extrapolation, "overlap": overlap}
 
 
 def _figures(found: Diagnosis) -> list[KeyFigure]:
@@ -127,7 +133,7 @@ def _figures(found: Diagnosis) -> list[KeyFigure]:
         words = f"on {found.test.rows:,} test inputs; mean confidence {100 * found.test.mean_confidence:.1f}\u00a0%"
         out.append(KeyFigure("Accuracy", f"{100 * found.test.accuracy.value:.1f}\u00a0%", words))
     auroc = today.auroc
-    words = f"{100 * auroc.low:.1f} to {100 * auroc.high:.1f}; 100 is perfect, 50 is guessing"
+    words = f"[{100 * auroc.low:.1f}, {100 * auroc.high:.1f}]; 100 is perfect, 50 is guessing"
     out += [
         KeyFigure("AUROC of confidence", f"{100 * auroc.value:.1f}\u00a0%", words),
         _missed("Missed by confidence", today),

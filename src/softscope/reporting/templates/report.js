@@ -40,6 +40,18 @@
     }
   }
 
+  function writeCsv(number, threshold) {
+    const link = document.getElementById("flagged-csv");
+    if (!link) return;
+    const quoted = (text) => '"' + text.replaceAll('"', '""').replace(/^[=+@-]/, "'$&") + '"';
+    const lines = tiles.map((tile) => {
+      const shelf = tile.closest("[data-shelf]");
+      const score = data.inputs[tile.dataset.input][number];
+      return [quoted(shelf.dataset.name), tile.dataset.row, score, score > threshold ? "flagged" : "accepted"].join(",");
+    });
+    link.href = "data:text/csv;charset=utf-8," + encodeURIComponent(["set,row,score,side", ...lines].join("\n"));
+  }
+
   function show() {
     const number = Number(choice.value);
     const estimator = data.estimators[number];
@@ -48,6 +60,9 @@
     const alarms = percent(estimator.alarms[at]);
     document.getElementById("alarms").textContent = alarms;
     document.getElementById("rule").textContent = estimator.rules[at];
+    const atMost = document.getElementById("at-most");
+    if (atMost && estimator.atMost.length) atMost.textContent = percent(estimator.atMost[at]);
+    writeCsv(number, threshold);
     estimator.missed.forEach((shares, set) => {
       document.querySelector(`[data-missed="${set}"]`).textContent = percent(shares[at]);
       document.querySelector(`[data-caught="${set}"]`).textContent = percent(1 - shares[at]);
@@ -76,6 +91,13 @@
 
   slider.addEventListener("input", show);
   choice.addEventListener("change", choose);
+  const unfold = () => {
+    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+    if (target) target.scrollIntoView();
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
   addEventListener("beforeprint", () => all("details").forEach((part) => { part.open = true; }));
   choose();
 })();

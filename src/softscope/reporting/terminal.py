@@ -1,0 +1,90 @@
+"""A diagnosis on the terminal: the verdict first, one table, the one thing to do; `verbose` adds the rest."""
+
+from typing import TYPE_CHECKING
+
+from ..diagnosis.model import Diagnosis, Verdict
+from ..metrics import Interval
+from .action import action_of, other_steps
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_COLOURS: dict[Verdict, str] = {
+    "trust": "bold green",
+    "caution": "bold yellow",
+    "do not trust": "bold red",
+    "undecided": "bold",
+}
+_WARNINGS = 3
+
+
+def show(diagnosis: Diagnosis, *, verbose: bool = False, console: "Console | None" = None) -> None:
+    """Print the verdict, the table of OOD sets and the action."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = console or Console()
+    advice = diagnosis.advice
+    console.print(f"[{_COLOURS[advice.verdict]}]{escape(advice.verdict.upper())}[/]  {escape(advice.headline)}")
+    warnings = [finding for finding in diagnosis.self_check if finding.level == "warning"]
+    for finding in warnings if verbose else warnings[:_WARNINGS]:
+        console.print(f"[yellow]warning:[/] {escape(finding.what)}. {escape(finding.hint)}")
+    if len(warnings) > _WARNINGS and not verbose:
+        console.print(f"[yellow]and {len(warnings) - _WARNINGS} more warnings: --verbose[/]")
+    console.print(_table(diagnosis))
+    action = action_of(diagnosis)
+    console.print(f"[bold]What to do: {escape(action.title)}.[/] {escape(action.why)}")
+    if action.line:
+        # Not wrapped: it is there to be copied.
+        console.print(f"  {escape(action.line)}", soft_wrap=True)
+    if verbose:
+        _rest(console, diagnosis)
+
+
+def _table(diagnosis: Diagnosis) -> "Table":
+    from rich.markup import escape
+    from rich.table import Table
+
+    best = diagnosis.advice.recommended
+    table = Table(title="Missed at 5 % false alarms and AUROC, in %", title_justify="left", pad_edge=False)
+    table.add_column("unfamiliar")
+    columns = ["plain-max", *([best] if best else [])]
+    for name in columns:
+        symbol = "confidence" if name == "plain-max" else escape(diagnosis.estimators[name].symbol)
+        table.add_column(f"{symbol} misses", justify="right")
+        table.add_column("AUROC", justify="right")
+    table.add_column("why")
+    rows = [*diagnosis.scores.items(), *([("mean", diagnosis.mean_scores)] if len(diagnosis.scores) > 1 else [])]
+    for ood, scores in rows:
+        causes = diagnosis.mean_causes if scores is diagnosis.mean_scores else diagnosis.causes[ood]
+        parts = {
+            "rounding": causes.rounding,
+            "temperature": causes.temperature,
+            "extrapolation": causes.extrapolation,
+            "misfit": causes.misfit,
+            "overlap": causes.overlap_proper,
+        }
+        largest = max(parts, key=lambda part: parts[part].value)
+        cells = [
+            cell
+            for name in columns
+            for cell in (_ranged(scores[name].missed_at_95_accepted), f"{100 * scores[name].auroc.value:.1f}")
+        ]
+        table.add_row(escape(ood), *cells, f"{largest} {100 * parts[largest].value:.1f}")
+    return table
+
+
+def _rest(console: "Console", diagnosis: Diagnosis) -> None:
+    from rich.markup import escape
+
+    for finding in diagnosis.self_check:
+        if finding.level == "note":
+            console.print(f"[dim]note: {escape(finding.what)}. {escape(finding.hint)}[/]")
+    own = [sentence.text for sentence in diagnosis.advice.sentences if sentence.ood is not None]
+    for text in [*other_steps(diagnosis), *own]:
+        console.print(f"- {escape(text)}")
+
+
+def _ranged(interval: Interval) -> str:
+    return f"{100 * interval.value:.1f} [dim]\\[{100 * interval.low:.1f}, {100 * interval.high:.1f}][/]"
