@@ -117,3 +117,35 @@ def test_every_field_says_what_it_holds() -> None:
     assert {"causes", "mean_causes", "scores", "ceilings", "inputs", "self_check", "advice", "provenance"} <= names
     assert isinstance(found.causes["far"].overlap, Interval)
     assert np.isfinite(found.causes["far"].overlap.high)
+
+
+def test_tables_for_pandas_hold_every_score_cause_and_input(monkeypatch) -> None:
+    """Without pandas at hand: what would be handed to DataFrame."""
+    import sys
+    from types import SimpleNamespace
+
+    diagnosis = example()
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))
+    scores = diagnosis.to_frame()
+    assert len(scores) == sum(len(own) for own in diagnosis.scores.values())
+    first = scores[0]
+    assert first["auroc"] == diagnosis.scores[first["ood"]][first["estimator"]].auroc.value
+    parts = {(row["ood"], row["part"]): row["value"] for row in diagnosis.to_frame("causes")}
+    assert parts["far", "overlap"] == diagnosis.causes["far"].overlap.value
+    inputs = diagnosis.to_frame("inputs")
+    assert len(inputs) == sum(summary.rows for summary in diagnosis.ood.values())
+    with pytest.raises(SoftscopeError, match="unknown table"):
+        diagnosis.to_frame("pictures")
+
+
+def test_an_older_file_without_later_fields_still_loads() -> None:
+    tree = example().to_dict()
+    for name in ("reliability", "risk", "by_class"):
+        del tree[name]
+    del tree["advice"]["choices"]
+    older = Diagnosis.from_dict(tree)
+    assert older.reliability is None
+    assert older.advice.choices == ()
+    del tree["advice"]["verdict"]
+    with pytest.raises(SoftscopeError, match="verdict"):
+        Diagnosis.from_dict(tree)

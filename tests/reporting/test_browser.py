@@ -147,7 +147,7 @@ def test_inputs_change_sides_exactly_where_their_score_exceeds_the_threshold(
             flagged = [row.scores[name] > table.thresholds[at] for row in rows]
             expected = [[now, now, now != then] for now, then in zip(flagged, start)]
             assert visited.page.evaluate(states) == expected
-            counts = visited.page.locator("[data-count]").all_inner_texts()
+            counts = visited.page.locator("[data-count]").all_text_contents()
             assert sum(map(int, counts)) == sum(flagged)
     assert visited.page.locator(".tiles li.moved").count() > 0
 

@@ -347,16 +347,16 @@ class Diagnosis:
         return f"Diagnosis({self.advice.verdict}: {self.advice.headline})"
 
     def _repr_html_(self) -> str:
-        from ..reporting import first_screen
+        from .notebook import cell
 
-        return first_screen(self)
+        return cell(self)
 
     def to_frame(self, what: Literal["scores", "causes", "inputs"] = "scores") -> Any:
         """A pandas DataFrame: `scores` (one row for each OOD set and estimator), `causes` (for each OOD set and cause,
         in AUROC), or `inputs` (for each row of each OOD set, what first caught it)."""
-        from .frames import frame
+        from .notebook import frame
 
-        return frame(self, what)
+        return frame(self, what, OUTCOMES)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dicts, numbers and text; NaN-free."""

@@ -3,7 +3,7 @@
 The package isn't called `report`: importing a package sets its name on `softscope`, and `softscope.report` is the call.
 """
 
-from .page import first_screen, report
+from .page import report
 from .terminal import show
 
-__all__ = ["first_screen", "report", "show"]
+__all__ = ["report", "show"]

@@ -48,14 +48,6 @@ def report(found: Diagnosis, path: str | os.PathLike[str], images: Mapping[str, 
     write_bytes(path, page)
 
 
-def first_screen(found: Diagnosis) -> str:
-    """Verdict, four numbers, causes and the one action as HTML, for a notebook's cell."""
-    from .verdict import summary as summarise
-
-    screen = _environment().get_template("cell.html").render(found=found, summary=summarise(found))
-    return str(screen)
-
-
 def render(found: Diagnosis, images: Mapping[str, ImageSource] | None = None) -> str:
     """The page as text."""
     script = _asset("report.js")
