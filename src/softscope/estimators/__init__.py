@@ -6,6 +6,7 @@ from typing import Any
 from ..errors import SoftscopeError
 from .base import ESTIMATORS, Estimator, Info, each_chunk, register
 from .collapse import FDBD, NCI, SHE, boundary_weights
+from .consensus import Consensus
 from .density import LOG_OFFSET, Density, Transform, drawn_columns, log_features
 from .distances import Mahalanobis, MahalanobisPlus, RelativeMahalanobis, RelativeMahalanobisPlus, class_moments
 from .fused import logit_score, scores
@@ -25,6 +26,7 @@ __all__ = [
     "NCI",
     "SHE",
     "AshS",
+    "Consensus",
     "Cool",
     "Density",
     "Energy",
