@@ -10,7 +10,7 @@ PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 $(VENV)/core: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing the core into $(VENV)"
-	@$(PIP) -e .
+	@$(PIP) --no-compile -e .  # modules are compiled when first imported: most never are
 	@touch $@
 
 $(VENV)/installed: $(VENV)/core

@@ -205,15 +205,11 @@ DOORS = {
 OPEN = {
     ("cli", "softscope.paper.experiments.reproducing"),
     ("cli", "softscope.paper.experiments.verdict"),
-    ("cli", "softscope.paper.nets.saving"),
     ("cli", "softscope.reporting.tuning"),
-    ("diagnosis", "softscope.engine.threads"),
     ("diagnosis", "softscope.geometry.sizes"),
     ("paper.claims", "softscope.geometry.two_class"),
     ("paper.experiments", "softscope.diagnosis.causes"),
     ("paper.experiments", "softscope.diagnosis.scores"),
-    ("paper.experiments", "softscope.paper.nets.tuning"),
-    ("paper.experiments", "softscope.paper.training.settings"),
     ("paper.experiments", "softscope.reporting.tuning"),
     ("paper.experiments", "softscope.tuning.options"),
     ("paper.experiments", "softscope.tuning.spaces"),
@@ -222,7 +218,6 @@ OPEN = {
     ("paper.plots", "softscope.geometry.structures"),
     ("reporting", "softscope.tuning.options"),
     ("scoring", "softscope.engine.cluster"),
-    ("scoring", "softscope.engine.threads"),
 }
 # Facades: their methods hand on to modules of the same room (`guard.export(...)`), which know the facade.
 FACADES = {"softscope.guard.guard"}

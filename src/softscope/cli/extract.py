@@ -108,7 +108,7 @@ def open_named(
     if Path(model).suffix.lower() == ".safetensors":
         if weights is not None:
             raise SoftscopeError(f"{model}: --weights go with a factory, package.module:function", "Omit --weights")
-        from ..paper.nets.saving import open_saved
+        from ..paper.nets import open_saved
 
         named = open_saved(model)
     key = int(logits) if logits is not None and logits.lstrip("-").isdigit() else logits

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.threads import limited_threads
+from ..engine import limited_threads
 from ..errors import SoftscopeError
 from ..estimators import Estimator
 from ..features import FeatureSet

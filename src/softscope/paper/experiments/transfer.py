@@ -25,8 +25,7 @@ from ..training import TrainSettings
 from .networks import Images, NetworkPlan, TrainedNetwork, trained
 
 if TYPE_CHECKING:
-    from ..nets import Net
-    from ..nets.tuning import Tuner
+    from ..nets import Net, Tuner
 
 Source = str | NetworkPlan
 _BATCH = 32
@@ -135,7 +134,7 @@ def _sets(store: Store, plan: TransferPlan) -> dict[str, StepResult]:
 def _activate(store: Store, plan: ActivationPlan, draft: Draft) -> None:
     from ...images import fit_images
     from ...torch_door import evaluating, keep_freed_memory, torch
-    from ..nets.tuning import into_tail, through_tail
+    from ..nets import into_tail, through_tail
 
     images = plan.images.load(plan.split)
     net = source_net(store, plan.source)
@@ -166,7 +165,7 @@ def _fit_last_layer(plan: TransferPlan, train: StepResult, draft: Draft) -> None
 
 
 def _tune(store: Store, plan: TransferPlan, train: StepResult, last: TransferredNetwork, draft: Draft) -> None:
-    from ..nets.tuning import Tuner
+    from ..nets import Tuner
     from ..training import train as fit
 
     assert plan.tuning is not None
@@ -215,7 +214,7 @@ def _features(store: Store, plan: TransferPlan, fit: StepResult, sets: Mapping[s
 
 
 def _tuner(store: Store, plan: TransferPlan, fit: StepResult) -> "Tuner | None":
-    from ..nets.tuning import Tuner
+    from ..nets import Tuner
 
     if plan.tuning is None:
         return None

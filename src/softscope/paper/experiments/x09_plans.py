@@ -9,8 +9,7 @@ with a higher peak, which gets there in fewer epochs; laptop and paper have peak
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..training import TrainSettings
-from ..training.settings import Augment, Precision
+from ..training import Augment, Precision, TrainSettings
 from .base import Settings
 from .networks import Images, NetworkPlan
 

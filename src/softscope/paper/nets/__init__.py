@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from .resnet import ResNet18 as ResNet18
     from .saving import SavedModel as SavedModel
     from .saving import load_model as load_model
+    from .saving import open_saved as open_saved
     from .saving import save_model as save_model
     from .simple import VGG as VGG
     from .simple import FilterNet as FilterNet
     from .simple import LeNet as LeNet
     from .simple import Small as Small
     from .simple import Toy as Toy
+    from .tuning import Tuner as Tuner
+    from .tuning import into_tail as into_tail
+    from .tuning import through_tail as through_tail
 
 NETS = {
     "toy": "Toy",
@@ -48,7 +52,11 @@ _HOMES = {
     "EfficientNetLite": "efficientnet",
     "SavedModel": "saving",
     "load_model": "saving",
+    "open_saved": "saving",
     "save_model": "saving",
+    "Tuner": "tuning",
+    "into_tail": "tuning",
+    "through_tail": "tuning",
 }
 
 __all__ = [
@@ -62,10 +70,14 @@ __all__ = [
     "SavedModel",
     "Small",
     "Toy",
+    "Tuner",
     "build",
     "in_memory_order",
+    "into_tail",
     "load_model",
+    "open_saved",
     "save_model",
+    "through_tail",
 ]
 
 

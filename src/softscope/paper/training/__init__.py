@@ -9,6 +9,8 @@ torch is imported when training starts; the settings are plain data.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .settings import Augment as Augment
+from .settings import Precision as Precision
 from .settings import TrainSettings as TrainSettings
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ _HOMES = {
     "Evaluation": "scoring",
 }
 
-__all__ = ["EpochRecord", "Evaluation", "TrainResult", "TrainSettings", "evaluate", "train"]
+__all__ = ["Augment", "EpochRecord", "Evaluation", "Precision", "TrainResult", "TrainSettings", "evaluate", "train"]
 
 
 def __getattr__(name: str) -> Any:
