@@ -45,5 +45,14 @@ $(VENV)/installed-bench: $(VENV)/installed
 bench: $(VENV)/installed-bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
+# transformers and timm without what they would pull in: torch is here, torchvision isn't needed.
+$(VENV)/installed-zoo: $(VENV)/installed
+	@$(PIP) regex tokenizers
+	@$(PIP) --no-deps transformers==5.22.2 timm==1.0.30
+	@touch $@
+
+zoo: $(VENV)/installed-zoo
+	$(BIN)/python tests/models/zoo.py docs/zoo.md
+
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

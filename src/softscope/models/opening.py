@@ -50,7 +50,10 @@ def _opened(model: Any, weights: Any, output: Any, device: str | None, processor
 
         return SklearnModel(model)
     from ..torch_door import nn
+    from .hugging_face import HuggingFaceModel, is_hugging_face
 
+    if is_hugging_face(model):
+        return HuggingFaceModel(model, processor=processor, device=device)
     if not isinstance(model, nn.Module):
         raise SoftscopeError(f"{type(model).__name__}: not a classifier that can be opened", f"Give {KINDS}")
     from .torch import TorchModel
@@ -63,6 +66,14 @@ def _by_name(model: str, weights: Any, output: Any, device: str | None, processo
         from .onnx import OnnxModel
 
         return OnnxModel(model)
+    if model.startswith("hf:") or (Path(model) / "config.json").is_file():
+        from .hugging_face import open_hugging_face
+
+        return open_hugging_face(model.removeprefix("hf:"), processor, device)
+    if model.startswith(("timm:", "torchvision:")):
+        from .pretrained import open_pretrained
+
+        return open_pretrained(model, weights, device)
     if ":" not in model or Path(model).exists():
         path = existing_file(model)
         raise SoftscopeError(

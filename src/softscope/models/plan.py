@@ -14,10 +14,10 @@ from ..errors import SoftscopeError
 from ..head import Head
 from ..images import Decoder, ImageSource, Preprocessing, balanced_rows, fit_images, spelled
 from ..progress import Progress, silent
+from .checking import above_chance, draw_sample, findings, right_answers
 from .opened import Layer, OpenedModel, check_logits
 
 FAMILIAR = ("train", "test", "val", "valid", "validation")
-SAMPLE_ROWS = 200
 _PEEK_ROWS = 16
 
 
@@ -86,10 +86,15 @@ def make_plan(
     probe = _peek(first, _decoder(opened, first))
     head = opened.prepare(opened.preprocessing.apply(probe[:2]), layer)
     names_from = "from the model"
-    notes: list[str] = []
     if opened.classes is None:
-        head, names_from, notes = _names_from_data(opened, head, sources, declared)
+        head, names_from = _names_from_data(opened, head, sources, declared)
     sets = {name: _set_plan(name, source, opened, head, limit) for name, source in sources.items()}
+    labelled = next((each for each in sets.values() if each.labels is not None), None)
+    notes: list[str] = []
+    if labelled is not None and labelled.labels is not None:
+        known = np.full(len(labelled.source), -1, dtype=np.int64)
+        known[labelled.rows] = labelled.labels
+        notes = findings(opened, head, draw_sample(labelled.source, labelled.decoder, known))
     return Plan(opened, head, sets, names_from, tuple(notes))
 
 
@@ -128,32 +133,6 @@ def read_set(plan: Plan, chosen: SetPlan, rows: slice, batch: int, progress: Pro
             yield Read(np.concatenate(taken) if taken else empty, positions, block.bad)
 
 
-def sample_accuracy(
-    opened: OpenedModel, head: Head, source: ImageSource, labels: NDArray[np.int64], seed: int = 0
-) -> tuple[float, int]:
-    """The share of up to 200 labelled images, balanced over classes, that the model gets right, and their number.
-
-    `labels` are those of all rows of the source, numbered as the head's classes; -1 where there is none.
-    """
-    known = np.flatnonzero(labels >= 0)
-    rows = known[balanced_rows(labels[known], min(SAMPLE_ROWS, len(known)), seed=seed)] if len(known) else known
-    right = seen = 0
-    for block in _decoder(opened, source).decode_all(source.blocks(rows)):
-        truth = labels[rows[seen + np.asarray(block.positions, dtype=np.int64)]]
-        seen += len(block.positions) + len(block.bad)
-        for first in range(0, len(block.images), 32):
-            z = opened.read(opened.preprocessing.apply(block.images[first : first + 32]))[1]
-            right += int((head.logits(z).argmax(1) == truth[first : first + 32]).sum())
-    return right / max(1, seen), seen
-
-
-def above_chance(accuracy: float, rows: int, classes: int) -> bool:
-    """Whether so many right answers would be rarer than 1 in 1,000 by guessing among `classes`."""
-    from scipy.stats import binomtest
-
-    return rows > 0 and binomtest(round(accuracy * rows), rows, 1 / classes, alternative="greater").pvalue < 1e-3
-
-
 def match_classes(data: tuple[str, ...], model: tuple[str, ...]) -> NDArray[np.int64]:
     """The model's number of each class of the data, by name (case, - and _ aside); -1 where the model has none."""
     number = {spelled(name): c for c, name in enumerate(model)}
@@ -162,11 +141,11 @@ def match_classes(data: tuple[str, ...], model: tuple[str, ...]) -> NDArray[np.i
 
 def _names_from_data(
     opened: OpenedModel, head: Head, sources: Mapping[str, ImageSource], declared: bool
-) -> tuple[Head, str, list[str]]:
+) -> tuple[Head, str]:
     """Class names for a model without any: those of the first labelled set, if it is declared or shown to fit."""
     labelled = next((each for each in sources.values() if each.labels is not None and each.class_names), None)
     if labelled is None or labelled.class_names is None or labelled.labels is None:
-        return head, "the model names none, the data has none", []
+        return head, "the model names none, the data has none"
     names = labelled.class_names
     if len(names) != head.n_classes:
         if declared:
@@ -174,18 +153,16 @@ def _names_from_data(
                 f"{opened.name} has {head.n_classes} outputs, {labelled.name} has {len(names)} classes",
                 "Give the names of the outputs in their order with --classes (classes=)",
             )
-        return head, f"the model names none, and {labelled.name} has {len(names)}", []
+        return head, f"the model names none, and {labelled.name} has {len(names)}"
     named = Head(head.weight, head.bias, names, name=head.name)
-    accuracy, rows = sample_accuracy(opened, named, labelled, labelled.labels)
-    if above_chance(accuracy, rows, head.n_classes):
-        return named, f"from {labelled.name}, in its order: {accuracy:.0%} of {rows} images fit", []
-    why = (
-        f"only {accuracy:.0%} of {rows} labelled images are classified right, which is near chance: are the weights "
-        "loaded, is the preprocessing right, is this the order of the classes?"
-    )
     if declared:
-        return named, f"from {labelled.name}, in its order", [why]
-    return head, "the model names none", [f"{why} Labels are left out; name the outputs with --classes to keep them"]
+        return named, f"from {labelled.name}, in its order"
+    sample = draw_sample(labelled, _decoder(opened, labelled), labelled.labels)
+    right = right_answers(opened, named, sample, opened.preprocessing)
+    if above_chance(right, head.n_classes):
+        return named, f"from {labelled.name}, in its order: {right.mean():.0%} of {len(sample)} images fit"
+    why = f"the model names none, and its answers fit those of {labelled.name} no better than chance"
+    return head, f"{why}; name its outputs with --classes to keep labels"
 
 
 def _set_plan(name: str, source: ImageSource, opened: OpenedModel, head: Head, limit: int | None) -> SetPlan:
