@@ -174,6 +174,15 @@ def try_model(world: str, name: str, make: Callable[[str], nn.Module]) -> Entry:
     return Entry(world, name, "opens", f"{head.n_classes} x {head.n_features}, {head.name.split('.', 1)[1]}")
 
 
+class _Anything(type):
+    """A class that has every attribute."""
+
+    def __getattr__(cls, name: str) -> str:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return name
+
+
 def stub_torchvision() -> None:
     """Let timm import without torchvision: its names exist and do nothing."""
 
@@ -185,7 +194,14 @@ def stub_torchvision() -> None:
 
         def create_module(self, spec: Any) -> types.ModuleType:
             module = types.ModuleType(spec.name)
-            module.__getattr__ = lambda name: type(name, (nn.Module,), {"__module__": "torchvision"})  # type: ignore[attr-defined]
+            module.__path__ = []
+
+            def named(name: str) -> Any:
+                if name.startswith("__"):
+                    raise AttributeError(name)
+                return _Anything(name, (nn.Module,), {"__module__": "torchvision"})
+
+            module.__getattr__ = named  # type: ignore[method-assign]
             return module
 
         def exec_module(self, module: types.ModuleType) -> None:
