@@ -2,6 +2,7 @@
 
 python -m benchmarks.consensus features FOLDER    # needs $SOFTSCOPE_DATA, torch and the extra `pretrained`
 python -m benchmarks.consensus table FOLDER       # minutes; prints both tables as markdown
+python -m benchmarks.consensus small FOLDER       # density beside consensus on the small networks
 """
 
 import argparse
@@ -101,6 +102,17 @@ def areas(network: Network) -> dict[tuple[str, str], float]:
         for name, values in scores.items()
         for ood in network.unknown
     }
+
+
+def small_line(network: Network) -> str:
+    """AUROC in percent of the density and of the consensus on each OOD set of a network."""
+    parts = []
+    for name in ("density", "consensus"):
+        fitted = estimator(name).fit(network.head, network.train)
+        known = fitted.uncertainty(network.test)
+        by_set = {ood: auroc(known, fitted.uncertainty(z)).value for ood, z in network.unknown.items()}
+        parts.append(f"{name} " + ", ".join(f"{ood} {100 * area:.1f}" for ood, area in by_set.items()))
+    return f"{network.trained_on}: {'; '.join(parts)}"
 
 
 def table(results: list[tuple[str, dict[tuple[str, str], float]]], *, judged: bool) -> str:
@@ -213,11 +225,16 @@ def _linear_head(z: NDArray, labels: NDArray) -> Head:
 def main() -> None:
     """Make the features, or print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.consensus", description=__doc__)
-    parser.add_argument("what", choices=["features", "table"])
+    parser.add_argument("what", choices=["features", "table", "small"])
     parser.add_argument("folder", type=Path)
     given = parser.parse_args()
     if given.what == "features":
         make_features(given.folder)
+        return
+    if given.what == "small":
+        for network in networks(given.folder):
+            if network.head.n_features < 512:
+                print(small_line(network), flush=True)
         return
     results = []
     for network in networks(given.folder):

@@ -16,6 +16,8 @@ from softscope.features import FeatureSet
 from softscope.files import stream_safetensors
 from softscope.guard import Guard
 
+from .conftest import draw
+
 
 @pytest.fixture(scope="module")
 def files(world, tmp_path_factory):
@@ -213,7 +215,7 @@ ROWS, BATCH = 120_000, 500
 def long_run(world, files, tmp_path):
     """A command line that takes some seconds, in an empty folder, and the folder of its parts."""
     rng = np.random.default_rng(0)
-    blocks = (rng.normal(size=(10_000, 12)).astype(np.float32) for _ in range(ROWS // 10_000))
+    blocks = (draw(rng, 10_000)[0] for _ in range(ROWS // 10_000))
     stream_safetensors(tmp_path / "long.safetensors", {"z": (np.dtype(np.float32), (ROWS, 12), blocks)})
     code = "from softscope.cli import main; main()"
     command = [sys.executable, "-c", code, "guard", "score", str(files / "guard.safetensors"), "long.safetensors"]

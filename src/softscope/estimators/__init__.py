@@ -18,7 +18,11 @@ from .shaping import AshS, ReAct, Scale, largest_count
 from .softmax import Cool, Energy, Entropy, Margin, MaxLogit, MaxProbability, entropy, log_entropy, log_odds, margin
 from .subspace import Residual, ViM
 
+#: The score that is used where nobody chooses one; docs/consensus.md says how it is chosen.
+DEFAULT = "density"
+
 __all__ = [
+    "DEFAULT",
     "ESTIMATORS",
     "FDBD",
     "GEN",

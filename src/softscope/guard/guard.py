@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats, check_columns, chunk_rows, spans
 from ..errors import SoftscopeError
-from ..estimators import Estimator
+from ..estimators import DEFAULT, Estimator
 from ..estimators import estimator as estimator_named
 from ..features import FeatureSet
 from ..head import Head
@@ -59,7 +59,7 @@ class Guard:
         head: Head,
         train: Any,
         calibration: Any,
-        estimator: Estimator | str = "density",
+        estimator: Estimator | str = DEFAULT,
         false_alarms: float = 0.05,
         *,
         confidence: float | None = None,
