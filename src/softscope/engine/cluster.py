@@ -95,7 +95,8 @@ def _connect(address: str | None, cpus: int) -> tuple[Any, bool]:
             _knock(address)
             ray.init(address=address, **quiet)
         else:
-            ray.init(num_cpus=cpus, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+            # "local", because without an address Ray would join whatever cluster runs on this machine.
+            ray.init("local", num_cpus=cpus, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     except Exception as error:  # a machine too busy to start it in time is a bare Exception
         where = f"join the Ray cluster at {address}" if address else "start Ray"
         raise SoftscopeError(f"can't {where} ({first_line(error)})", "Check `ray status` on that machine") from error
