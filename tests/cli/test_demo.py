@@ -39,7 +39,7 @@ def test_the_printed_line_names_files_that_are_there(folder, monkeypatch):
     words = shlex.split(DemoFiles(*paths, ood, images).command(folder / "again"))
     called = {}
     monkeypatch.setattr("softscope.cli.diagnose.diagnose_files", lambda *given: called.update(given=given))
-    monkeypatch.setattr("softscope.cli.diagnose.show", lambda found, as_json: None)
+    monkeypatch.setattr("softscope.cli.diagnose.show", lambda diagnosis, **how: None)
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit, match="0"):
         cli.main()
