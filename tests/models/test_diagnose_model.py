@@ -60,7 +60,7 @@ def test_features_that_are_there_are_not_made_again(finished, at_home, monkeypat
     out, _ = finished
     before = (out / "features" / "train.safetensors").stat().st_mtime_ns
     monkeypatch.setattr("softscope.models.files.read_set", lambda *_: pytest.fail("extracted again"))
-    done = run("mynet:Net(width=8)", "--weights", "state.pt", "--data", "pets", "-o", out)
+    done = run("mynet:Net(width=8)", "--weights", "state.pt", "--data", "pets", "-o", out, "--force")
     assert done.exit_code == 0, done.exception
     assert "was there already" in done.stderr
     assert (out / "features" / "train.safetensors").stat().st_mtime_ns == before
@@ -145,16 +145,18 @@ def test_labels_of_other_classes_are_left_out(at_home, tmp_path):
     assert Head.load(tmp_path / "nameless" / "head.safetensors").classes is None
 
 
-def test_weights_that_were_never_loaded_are_noticed(at_home, tmp_path):
-    done = run("mynet:Net", "--data", "pets", "-o", tmp_path, "--dry-run", "--std", "0.0001")
+def test_a_wrong_order_of_classes_is_noticed(at_home, tmp_path):
+    words = ["--weights", "state.pt", "--data", "pets", "-o", tmp_path, "--dry-run", "--classes", "green,red,blue"]
+    done = run("mynet:Net", *words)
     assert done.exit_code == 0, done.exception
-    assert "near chance: are the weights loaded" in done.stdout
+    assert "only 0% of 180 labelled images are classified right, which is near chance" in done.stdout
+    assert "is this the order of the classes?" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("flags", "better"),
     [
-        (["--scale", "1.0"], "with pixels 0 to 1 the model gets 100% of 180 labelled images right"),
+        (["--mean", "0.9", "--std", "0.3"], "labelled images right, with this preprocessing"),
         (["--bgr"], "use --mean 0 --std 1"),
         ([], None),
     ],

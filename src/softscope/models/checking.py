@@ -79,7 +79,8 @@ def findings(opened: OpenedModel, head: Head, sample: Sample) -> list[str]:
         }
         name, (way, right) = max(others.items(), key=lambda item: item[1][1].sum())
         gained, lost = int((right & ~chosen).sum()), int((chosen & ~right).sum())
-        if gained + lost and binomtest(gained, gained + lost, alternative="greater").pvalue < _P_VALUE:
+        better = gained + lost > 0 and above_chance(right, head.n_classes)
+        if better and binomtest(gained, gained + lost, alternative="greater").pvalue < _P_VALUE:
             return [
                 f"with {name} the model gets {right.mean():.0%} of {len(sample)} labelled images right, with this "
                 f"preprocessing {chosen.mean():.0%}: use {way.flags()}"
