@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 EXTRAS := torch,onnx,serve,ray,data,test,dev
 PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test test-slow faults lint bench clean
+.PHONY: demo test test-slow lint bench faults zoo clean
 
 $(VENV)/core: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
