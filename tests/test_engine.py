@@ -268,7 +268,7 @@ def test_ray_started_here_gives_the_same_results_errors_and_threads(quiet_ray: M
         engine.map(tasks.refuse, [1, 3], engine="ray", workers=2)
     assert not quiet_ray.is_initialized()
     local = engine.map(tasks.square, range(5))
-    quiet_ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    quiet_ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         assert engine.map(tasks.square, range(5), engine="ray") == local
         assert [found[:2] for found in engine.map(tasks.threads, range(2), engine="ray")] == [(1, "1")] * 2

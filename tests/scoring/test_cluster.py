@@ -18,8 +18,13 @@ pytestmark = pytest.mark.slow
 def ray():
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray = pytest.importorskip("ray")
-    ray.init(
-        num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False, logging_level="error"
+    ray.init(  # "local": an address that a dead cluster left on this machine must not be asked
+        "local",
+        num_cpus=2,
+        include_dashboard=False,
+        _node_ip_address="127.0.0.1",
+        log_to_driver=False,
+        logging_level="error",
     )
     yield ray
     ray.shutdown()
