@@ -73,10 +73,10 @@ class DiagonalStatistics:
         self.squares += responsibilities.T @ rows
 
     def merge(self, other: "DiagonalStatistics") -> None:
-        """Add the statistics of other rows."""
-        self.counts += other.counts
-        self.sums += other.sums
-        self.squares += other.squares
+        """Add the statistics of other rows. New arrays: what Ray hands over can't be written to."""
+        self.counts = self.counts + other.counts
+        self.sums = self.sums + other.sums
+        self.squares = self.squares + other.squares
 
     def components(self) -> tuple[DiagonalComponents, NDArray[np.int64]]:
         """The maximum-likelihood components with the ridge on each variance, and which of the K were kept."""

@@ -141,10 +141,13 @@ class FullStatistics:
             self._add(k, x, rows, responsibilities[rows, k])
 
     def merge(self, other: "FullStatistics") -> None:
-        """Add the statistics of other rows, taken about the same shifts."""
-        self.counts += other.counts
-        self.sums += other.sums
-        self.scatters += other.scatters
+        """Add the statistics of other rows, taken about the same shifts.
+
+        Into new arrays: what Ray hands over can't be written to.
+        """
+        self.counts = self.counts + other.counts
+        self.sums = self.sums + other.sums
+        self.scatters = self.scatters + other.scatters
 
     def _add(self, k: int, x: NDArray, rows: NDArray, weights: Floats) -> None:
         from scipy.linalg import blas

@@ -75,9 +75,9 @@ class TiedStatistics:
         self.sums += responsibilities.T @ (x - self.whole.mean)
 
     def merge(self, other: "TiedStatistics") -> None:
-        """Add the statistics of other rows."""
-        self.counts += other.counts
-        self.sums += other.sums
+        """Add the statistics of other rows. New arrays: what Ray hands over can't be written to."""
+        self.counts = self.counts + other.counts
+        self.sums = self.sums + other.sums
 
     def components(self) -> tuple[TiedComponents, NDArray[np.int64]]:
         """The maximum-likelihood components with the ridge on the diagonal, and which of the K were kept."""
