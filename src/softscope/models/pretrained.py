@@ -4,10 +4,11 @@ import os
 from typing import Any
 
 from ..errors import SoftscopeError
-from ..files import first_line
+from ..files import existing_file, first_line
 from ..images import Preprocessing
+from ..torch_door import nn
 from .torch import TorchModel
-from .weights import load_weights
+from .weights import load_weights, state_dict
 
 
 def open_pretrained(name: str, weights: str | os.PathLike[str] | None = None, device: str | None = None) -> TorchModel:
@@ -34,9 +35,9 @@ def open_pretrained(name: str, weights: str | os.PathLike[str] | None = None, de
 def _timm(model: str, weights: Any, device: str | None) -> TorchModel:
     import timm
 
-    options = {} if weights is None else {"num_classes": _outputs(weights)}
-    module = timm.create_model(model, pretrained=weights is None, **options)
+    module = timm.create_model(model, pretrained=weights is None)
     if weights is not None:
+        module = timm.create_model(model, num_classes=_outputs(weights, module))
         load_weights(module, weights)
     return TorchModel(
         module.eval(), preprocessing=timm_preprocessing(module), classes=_timm_names(module), device=device
@@ -68,9 +69,9 @@ def _torchvision(model: str, weights: Any, device: str | None) -> TorchModel:
     from torchvision import models
 
     chosen = models.get_model_weights(model).DEFAULT
-    options = {} if weights is None else {"num_classes": _outputs(weights)}
-    module = models.get_model(model, weights=chosen if weights is None else None, **options)
+    module = models.get_model(model, weights=chosen if weights is None else None)
     if weights is not None:
+        module = models.get_model(model, num_classes=_outputs(weights, module))
         load_weights(module, weights)
     transforms = chosen.transforms()
     size, whole = int(transforms.crop_size[0]), int(transforms.resize_size[0])
@@ -86,12 +87,14 @@ def _torchvision(model: str, weights: Any, device: str | None) -> TorchModel:
     return TorchModel(module.eval(), preprocessing=own, classes=names, device=device)
 
 
-def _outputs(weights: Any) -> int:
-    """The number of classes of a state dict: the length of its last bias or weight with a row per output."""
-    from ..files import existing_file
-    from .weights import state_dict
+def _outputs(weights: Any, module: nn.Module) -> int:
+    """The number of classes of a state dict: the rows of the last linear layer (or 1x1 convolution) of `module` in it.
 
-    tensors = [tensor for tensor in state_dict(existing_file(weights)).values() if tensor.ndim in (1, 2)]
-    if not tensors:
+    The order of the file says nothing: safetensors sorts names.
+    """
+    state = state_dict(existing_file(weights))
+    layers = [name for name, layer in module.named_modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+    last = next((name for name in reversed(layers) if f"{name}.weight" in state), None)
+    if last is None:
         raise SoftscopeError(f"{weights}: holds no linear layer", "Give the weights of a classifier")
-    return int(tensors[-1].shape[0])
+    return int(state[f"{last}.weight"].shape[0])
