@@ -107,7 +107,7 @@ def test_a_scan_needs_a_thread(tmp_path: Path, threads: int) -> None:
 _KILLED = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from tests.filter.conftest import confident
+from tests.paper.filter.conftest import confident
 from softscope.engine import Engine
 from softscope.paper.filter import Range, scan_in_store, scanned
 from softscope.runs import Store
