@@ -60,7 +60,7 @@ def run(path, pictures, **feed):
     return dict(zip(OUTPUTS, session.run(list(OUTPUTS), {"image": pictures} | feed)))
 
 
-def agree(guard, path, pictures, z):
+def assert_agrees(guard, path, pictures, z):
     said = run(path, pictures)
     scores = guard.uncertainty(z)
     np.testing.assert_allclose(said["uncertainty"], scores, rtol=1e-5, atol=1e-5 * np.abs(scores).max())
@@ -82,7 +82,7 @@ def test_every_score_but_kernel_density_is_the_same_in_the_file(model, parts, tm
     head, train, known, fresh, z = parts
     guard = Guard.fit(head, train, known, chosen, 0.1)
     export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
-    agree(guard, tmp_path / "g.onnx", fresh, z)
+    assert_agrees(guard, tmp_path / "g.onnx", fresh, z)
 
 
 @pytest.mark.parametrize("options", [{"per_class": True}, {"confidence": 0.9}])
@@ -90,7 +90,7 @@ def test_every_promise_goes_into_the_file(model, parts, tmp_path, options):
     head, _, known, fresh, z = parts
     guard = Guard.fit(head, None, known, "energy", 0.2, **options)
     export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
-    agree(guard, tmp_path / "g.onnx", fresh, z)
+    assert_agrees(guard, tmp_path / "g.onnx", fresh, z)
 
 
 def test_another_rate_may_be_asked_for_with_each_batch(model, parts, tmp_path):
@@ -111,14 +111,14 @@ def test_graphs_of_old_and_new_operators_are_extended(net, parts, tmp_path, opse
     )  # fmt: skip
     guard = Guard.fit(head, train, known)
     export_guarded(guard, tmp_path / "m.onnx", tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
-    agree(guard, tmp_path / "g.onnx", fresh, z)
+    assert_agrees(guard, tmp_path / "g.onnx", fresh, z)
 
 
 def test_a_torch_module_is_exported_too(net, parts, tmp_path):
     head, train, known, fresh, z = parts
     guard = Guard.fit(head, train, known)
     export_guarded(guard, net, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD), example=torch.zeros(2, 3, 9, 9))
-    agree(guard, tmp_path / "g.onnx", fresh, z)
+    assert_agrees(guard, tmp_path / "g.onnx", fresh, z)
 
 
 def test_the_file_says_what_it_is_and_is_checked_again(model, parts, tmp_path):
@@ -183,7 +183,7 @@ def test_the_command_line_exports_and_shows(softscope, model, parts, tmp_path, m
     assert (code, err) == (0, "")
     assert "at most 5 % of known inputs raise an alarm" in out
     assert guard.sha256 in out
-    agree(guard, tmp_path / "g.onnx", fresh, z)
+    assert_agrees(guard, tmp_path / "g.onnx", fresh, z)
     code, out, _ = softscope("guard show g.onnx --json")
     assert (code, json.loads(out)["sha256"]) == (0, guard.sha256)
     for line, message in (

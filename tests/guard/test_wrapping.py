@@ -65,7 +65,7 @@ def parts(net, images):
     return head, FeatureSet(z[:500], labels[:500], name="train"), FeatureSet(z[500:800]), images[800:], z[800:]
 
 
-def agree(guard, guarded, images, z):
+def assert_agrees(guard, guarded, images, z):
     with torch.no_grad():
         said = guarded(images)
     scores = guard.uncertainty(z)
@@ -81,7 +81,7 @@ def agree(guard, guarded, images, z):
 def test_every_score_but_kernel_density_is_the_same_inside_the_model(net, parts, chosen):
     head, train, known, images, z = parts
     guard = Guard.fit(head, train, known, chosen, 0.1)
-    agree(guard, guard.wrap(net), images, z)
+    assert_agrees(guard, guard.wrap(net), images, z)
 
 
 def test_scores_of_certain_rows_do_not_saturate(parts):
@@ -105,7 +105,7 @@ def test_scores_of_certain_rows_do_not_saturate(parts):
 def test_every_promise_is_kept_inside_the_model(net, parts, options):
     head, _, known, images, z = parts
     guard = Guard.fit(head, None, known, "max", 0.2, **options)
-    agree(guard, guard.wrap(net), images, z)
+    assert_agrees(guard, guard.wrap(net), images, z)
 
 
 def test_one_pass_through_the_model_is_enough_and_gradients_go_through(parts, images):
