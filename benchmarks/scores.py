@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softscope.estimators.fused import Task, on_all_cores, scores, tasks_of
+from softscope.estimators.logits import Task, on_all_cores, scores, tasks_of
 from softscope.features import FeatureSet
 from softscope.head import Head
 

@@ -4,8 +4,9 @@ The reference implementation of "Understanding Softmax Confidence and Uncertaint
 Names are imported when first used, so that `import softscope` stays light.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .lazy import lazily
 
 __version__ = "0.1.0"
 
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
     from .reporting import report as report
 
 _HOMES = {
-    "SoftscopeError": "errors",
-    "Head": "head",
-    "FeatureSet": "features",
-    "Density": "estimators",
-    "Interval": "metrics",
-    "Guard": "guard",
-    "diagnose": "diagnosis",
-    "extract": "models",
-    "Diagnosis": "diagnosis",
-    "report": "reporting",
+    "errors": ("SoftscopeError",),
+    "head": ("Head",),
+    "features": ("FeatureSet",),
+    "estimators": ("Density",),
+    "metrics": ("Interval",),
+    "guard": ("Guard",),
+    "diagnosis": ("Diagnosis", "diagnose"),
+    "models": ("extract",),
+    "reporting": ("report",),
 }
+__getattr__ = lazily(__name__, _HOMES)
 
 __all__ = [
     "Density",
@@ -47,13 +48,6 @@ __all__ = [
     "extract",
     "report",
 ]
-
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'softscope' has no attribute {name!r}")
-    return getattr(import_module(f".{home}", __name__), name)
 
 
 def __dir__() -> list[str]:

@@ -88,8 +88,8 @@ def test_a_row_scores_the_same_whatever_rows_stand_beside_it(fitted, name, z):
 def test_the_chunk_size_changes_nothing(fitted, name, z, monkeypatch):
     whole = fitted.uncertainty(z)
     monkeypatch.setattr("softscope.arrays.chunk_rows.__defaults__", (8, 1000))
-    monkeypatch.setattr("softscope.estimators.fused._TASK_BYTES", 1000)
-    monkeypatch.setattr("softscope.estimators.fused._LOGIT_BYTES", 100)
+    monkeypatch.setattr("softscope.estimators.logits._TASK_BYTES", 1000)
+    monkeypatch.setattr("softscope.estimators.logits._LOGIT_BYTES", 100)
     assert_same(name, fitted.uncertainty(z), whole)
 
 

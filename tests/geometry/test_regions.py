@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 from softscope import FeatureSet, Head
 from softscope.errors import SoftscopeError
-from softscope.estimators.softmax import MaxProbability
+from softscope.estimators import MaxProbability
 from softscope.geometry import (
     KnownMixture,
     SlabRegion,

@@ -37,7 +37,7 @@ def reproduce(
     """Repeat experiments of the paper. What was interrupted continues where it stopped."""
     from ..engine import Engine
     from ..paper.experiments import find, load
-    from ..paper.experiments.reproducing import reproduce as run_and_keep
+    from ..paper.experiments import reproduce as run_and_keep
     from ..runs import Store
 
     entries = list({entry.id: entry for name in names for entry in find(name)}.values())
@@ -76,7 +76,7 @@ def _table(written: dict[str, Any]) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from ..paper.experiments.verdict import Row
+    from ..paper.experiments import Row
 
     title = Text(f"{written['id']} ({written['scale']}): {written['title']}", style="bold")
     table = Table(

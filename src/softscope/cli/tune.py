@@ -59,8 +59,8 @@ def tune(
 
 def _write(summary: "SearchSummary", folder: Path) -> list[str]:
     from ..files import write_bytes, write_json
+    from ..reporting import against_likelihood, against_options
     from ..reporting.style import to_png
-    from ..reporting.tuning import against_likelihood, against_options
 
     figures = {"tune.png": against_options({"": summary.search})}
     if summary.search.has_ood:

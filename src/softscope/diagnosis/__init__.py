@@ -1,6 +1,8 @@
 """From a classifier's features to what is wrong with its confidence, why, and what to do about it."""
 
+from .causes import cause_sizes
 from .model import Diagnosis
 from .pipeline import diagnose
+from .scores import DEFAULT
 
-__all__ = ["Diagnosis", "diagnose"]
+__all__ = ["DEFAULT", "Diagnosis", "cause_sizes", "diagnose"]

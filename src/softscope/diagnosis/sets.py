@@ -13,8 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..estimators import GEN, Estimator, each_chunk, log_generalised_entropy, logit_score, mental_log_odds
-from ..estimators.softmax import LogitEstimator, Tail
+from ..estimators import (
+    GEN,
+    Estimator,
+    LogitEstimator,
+    each_chunk,
+    log_generalised_entropy,
+    logit_score,
+    mental_log_odds,
+)
+from ..estimators.softmax import Tail
 from ..features import FeatureSet
 from ..files import sha256
 from ..head import Head

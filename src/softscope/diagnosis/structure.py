@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..estimators import Estimator, each_chunk
 from ..features import FeatureSet
-from ..geometry import StructureReport, region_sizes, structure_report
-from ..geometry.sizes import TrainingView, root_of
+from ..geometry import StructureReport, TrainingView, region_sizes, root_of, structure_report
 from ..head import Head
 from ..metrics import Interval
 from ..mixture import RANK_TOLERANCE, ClassMoments

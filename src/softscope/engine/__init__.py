@@ -15,6 +15,8 @@ from typing import Any
 from ..errors import SoftscopeError
 from ..progress import Progress, bar
 from ..provenance import cores
+from .cluster import joined as joined
+from .cluster import map_on_cluster
 from .threads import limited_threads as limited_threads
 
 ENGINES = ("local", "ray")
@@ -63,8 +65,6 @@ class Engine:
         with bar(show=self.progress and told is None and len(todo) > 1) as progress:
             tick = told or _counting(progress, label, len(todo))
             if self.name == "ray":
-                from .cluster import map_on_cluster
-
                 return map_on_cluster(
                     task, todo, address=self.address, workers=self.workers, threads=threads, gpus=gpus, tick=tick
                 )

@@ -9,13 +9,13 @@ from .collapse import FDBD, NCI, SHE, boundary_weights
 from .consensus import Consensus
 from .density import LOG_OFFSET, Density, Transform, drawn_columns, log_features
 from .distances import Mahalanobis, MahalanobisPlus, RelativeMahalanobis, RelativeMahalanobisPlus, class_moments
-from .fused import logit_score, scores
 from .geometric import Familiarity, Mental, Norm, mental_log_odds
 from .kernel import KernelDensity
+from .logits import Cool, Energy, Entropy, LogitEstimator, Margin, MaxLogit, MaxProbability, logit_score, scores
 from .neighbours import NearestNeighbours, NNGuide
 from .probabilities import GEN, GradNorm, KLMatching, log_generalised_entropy
 from .shaping import AshS, ReAct, Scale, largest_count
-from .softmax import Cool, Energy, Entropy, Margin, MaxLogit, MaxProbability, entropy, log_entropy, log_odds, margin
+from .softmax import entropy, log_entropy, log_odds, margin
 from .subspace import Residual, ViM
 
 #: The score that is used where nobody chooses one; docs/consensus.md says how it is chosen.
@@ -41,6 +41,7 @@ __all__ = [
     "Info",
     "KLMatching",
     "KernelDensity",
+    "LogitEstimator",
     "Mahalanobis",
     "MahalanobisPlus",
     "Margin",

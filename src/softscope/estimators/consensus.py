@@ -18,7 +18,7 @@ from ..head import Head
 from ..mixture import ClassMoments
 from .base import Estimator, Info, register
 from .distances import MahalanobisPlus
-from .softmax import Energy
+from .logits import Energy
 from .subspace import Residual
 
 MOST_CALIBRATION_ROWS = 10_000

@@ -1,21 +1,17 @@
 """Uncertainties that read the logits: the paper's E1-E3, and beside them margin, max-logit and energy.
 
-First the formulas, pure functions on logits [N, K]; then thin classes that hold a head. Each score has two forms: the
-value as the paper computes it (`plain_...`, float32, saturates) and a rank form in float64 with the same ordering in
-exact arithmetic, which can't saturate because it pivots on the runner-up, never on the winner.
+Pure functions on logits [N, K]; the classes that hold a head are in `logits`. Each score has two forms: the value as
+the paper computes it (`plain_...`, float32, saturates) and a rank form in float64 with the same ordering in exact
+arithmetic, which can't saturate because it pivots on the runner-up, never on the winner.
 """
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..errors import SoftscopeError
-from .base import Estimator, Info, register
 
 # Below this a term can't move a float64 sum that holds a 1, and exp would return denormals, which are slow.
 _NEGLIGIBLE = -700.0
@@ -131,135 +127,3 @@ def _sorted_parts(logits: NDArray, temperature: float = 1.0) -> tuple[Floats, Fl
     first, second = ordered[:, -1], ordered[:, -2]
     below = (ordered[:, :-1] - second[:, None]) / temperature
     return first, (first - second) / temperature, np.maximum(below, _NEGLIGIBLE)
-
-
-class LogitEstimator(Estimator):
-    """An uncertainty that is a function of the logits alone, scored by `fused.scores`, the one place that has them."""
-
-    temperature: float = 10.0  # read by `Cool` alone
-
-    @staticmethod
-    @abstractmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        """The rank form, from the tails at temperature 1 and at U_cool's temperature."""
-
-    @staticmethod
-    @abstractmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        """The value as defined, from float32 logits; `temperature` is U_cool's."""
-
-    def uncertainty(self, z: Any) -> Floats:
-        return self._scores(z, plain=False)
-
-    def plain(self, z: Any) -> NDArray[np.float32]:
-        return self._scores(z, plain=True)
-
-    def _uncertainty(self, rows: NDArray) -> NDArray:
-        return self._scores(rows, plain=False)
-
-    def _scores(self, z: Any, *, plain: bool) -> NDArray:
-        from .fused import scores
-
-        name = self.info.name
-        features = self._features(z)
-        return scores(self.head_, features, (name,), plain=plain, temperature=self.temperature)[name]
-
-
-@register
-class MaxProbability(LogitEstimator):
-    """E1, U_max: minus the largest softmax probability, ranked by its log-odds."""
-
-    info = Info("E1", "max", "U_max", "-max_i s_i", ("head",))
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return warm.log_odds()
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return plain_max(logits)
-
-
-@register
-class Entropy(LogitEstimator):
-    """E2, U_entropy: entropy of the softmax, ranked by its logarithm."""
-
-    info = Info("E2", "entropy", "U_entropy", "-sum_i s_i log s_i", ("head",))
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return warm.log_entropy()
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return plain_entropy(logits)
-
-
-@register
-class Cool(LogitEstimator):
-    """E3, U_cool: entropy of the softmax of logits / temperature (the bias is divided too), ranked by its logarithm."""
-
-    info = Info("E3", "cool", "U_cool", "U_entropy of logits / temperature", ("head",))
-
-    def __init__(self, *, temperature: float = 10.0) -> None:
-        self.temperature = temperature
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return cool.log_entropy()
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return plain_entropy(logits, temperature)
-
-
-@register
-class Margin(LogitEstimator):
-    """Minus the gap between the two largest logits."""
-
-    info = Info("B1", "margin", "U_margin", "-(l_1 - l_2), logits sorted", ("head",), "Scheffer et al. 2001")
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return -warm.gap
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return margin(logits)
-
-
-@register
-class MaxLogit(LogitEstimator):
-    """Minus the largest logit."""
-
-    info = Info("B2", "max-logit", "U_logit", "-max_i l_i", ("head",), "Hendrycks et al. 2022")
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return -warm.first
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return max_logit(logits)
-
-
-@register
-class Energy(LogitEstimator):
-    """Free energy: minus the logarithm of the summed exponentials of the logits."""
-
-    info = Info("B3", "energy", "U_energy", "-log sum_i exp(l_i)", ("head",), "Liu et al. 2020")
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return warm.energy()
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return energy(logits)
-
-
-def check_temperature(temperature: float) -> float:
-    """`temperature` if it is a positive number, else a SoftscopeError."""
-    if not (np.isfinite(temperature) and temperature > 0):
-        raise SoftscopeError(f"temperature is {temperature}", "Give a positive number, the paper's U_cool uses 10")
-    return float(temperature)

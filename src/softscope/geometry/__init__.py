@@ -21,8 +21,10 @@ from .regions import (
 from .sizes import (
     RegionSizes,
     Share,
+    TrainingView,
     log_ball_volume,
     region_sizes,
+    root_of,
     share_of_ball,
     share_under,
     shares_under,
@@ -42,13 +44,14 @@ from .structures import (
     stack,
     structure_report,
 )
-from .two_class import SlabRegion, gaussian_offset, slab_offset
+from .two_class import Projection, SlabRegion, gaussian_coverage, gaussian_offset, projection, slab_offset
 
 __all__ = [
     "EllipsoidRegion",
     "HeadRegion",
     "KnownMixture",
     "Plane",
+    "Projection",
     "Region",
     "RegionSizes",
     "ScoreRegion",
@@ -56,6 +59,7 @@ __all__ = [
     "SlabRegion",
     "SphericalCode",
     "StructureReport",
+    "TrainingView",
     "auroc_cap",
     "confidence_caps",
     "confidence_threshold",
@@ -65,6 +69,7 @@ __all__ = [
     "entropy_field",
     "entropy_region",
     "exact_region",
+    "gaussian_coverage",
     "gaussian_offset",
     "largest_odds",
     "linear_region",
@@ -73,9 +78,11 @@ __all__ = [
     "loss_floor",
     "max_field",
     "optimal_structure",
+    "projection",
     "random_rotation",
     "random_structure",
     "region_sizes",
+    "root_of",
     "sandwich",
     "share_of_ball",
     "share_under",

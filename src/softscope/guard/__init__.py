@@ -5,9 +5,9 @@ guard.alarms(z)                                # which rows to distrust
 score_file(guard, "new.parquet", "out.parquet")
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..lazy import lazily
 from .conformal import Promise
 from .guard import Guard
 
@@ -25,23 +25,11 @@ if TYPE_CHECKING:
     from .watching import watch_stream as watch_stream
 
 _HOMES = {
-    "Pixels": "exporting",
-    "check_guarded": "exporting",
-    "export_guarded": "exporting",
-    "Evidence": "monitor",
-    "Monitor": "monitor",
-    "draw_evidence": "monitor",
-    "Service": "serving",
-    "serve": "serving",
-    "Summary": "stream",
-    "score_file": "stream",
-    "watch_stream": "watching",
+    "exporting": ("Pixels", "check_guarded", "export_guarded"),
+    "monitor": ("Evidence", "Monitor", "draw_evidence"),
+    "serving": ("Service", "serve"),
+    "stream": ("Summary", "score_file"),
+    "watching": ("watch_stream",),
 }
-
-__all__ = ["Guard", "Promise", *_HOMES]
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+__getattr__ = lazily(__name__, _HOMES)
+__all__ = ["Guard", "Promise", *(name for names in _HOMES.values() for name in names)]

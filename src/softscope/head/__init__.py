@@ -1,7 +1,8 @@
 """The last linear layer of a classifier: `Head`, and the search for it in a torch model, imported when first used."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..lazy import lazily
 from .linear import Head
 
 if TYPE_CHECKING:
@@ -13,13 +14,7 @@ if TYPE_CHECKING:
     from .search import run as run
     from .search import to_device as to_device
 
-_SEARCH = ("Call", "LastLayer", "find_last_layer", "recording", "rows_in", "run", "to_device")
+__getattr__ = lazily(
+    __name__, {"search": ("Call", "LastLayer", "find_last_layer", "recording", "rows_in", "run", "to_device")}
+)
 __all__ = ["Call", "Head", "LastLayer", "find_last_layer", "recording", "rows_in", "run", "to_device"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _SEARCH:
-        raise AttributeError(f"module 'softscope.head' has no attribute {name!r}")
-    from . import search
-
-    return getattr(search, name)

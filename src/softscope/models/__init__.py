@@ -6,8 +6,9 @@
 torch and onnxruntime are imported when a model is first looked at.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
 
 if TYPE_CHECKING:
     from .command import DiagnosisFiles as DiagnosisFiles
@@ -36,11 +37,5 @@ _HOMES = {
     "plan": ("Plan", "make_plan"),
     "torch": ("TorchModel", "extract_features"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = list(_HOME_OF)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'softscope.models' has no attribute {name!r}")
-    return getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+__getattr__ = lazily(__name__, _HOMES)
+__all__ = [name for names in _HOMES.values() for name in names]

@@ -3,7 +3,15 @@
 The package isn't called `report`: importing a package sets its name on `softscope`, and `softscope.report` is the call.
 """
 
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
 from .page import report
 from .terminal import show
 
-__all__ = ["report", "show"]
+if TYPE_CHECKING:
+    from .tuning import against_likelihood as against_likelihood
+    from .tuning import against_options as against_options
+
+__getattr__ = lazily(__name__, {"tuning": ("against_likelihood", "against_options")})
+__all__ = ["against_likelihood", "against_options", "report", "show"]

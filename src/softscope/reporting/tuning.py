@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..tuning import Search, Setting, Tried
-from ..tuning.options import COMPONENTS, COVARIANCES, FITS, LAYERS, RIDGES, TRANSFORMS
+from ..tuning import COMPONENTS, COVARIANCES, FITS, LAYERS, RIDGES, TRANSFORMS, Search, Setting, Tried
 from .style import CLASS_COLOURS, FAINT, INK, OOD, PAGE, new_figure, style
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ the cluster has any; without GPUs Ray fuses reading into them. What dies with a 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..engine import Engine, limited_threads
-from ..engine.cluster import joined
+from ..engine import Engine, joined, limited_threads
 from ..errors import SoftscopeError
 from ..files import first_line
 from .job import Job

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..arrays import chunk_rows, spans
-from ..engine import Engine
-from ..engine.cluster import joined
+from ..engine import Engine, joined
 from ..features import FeatureSet
 
 _SHARD_BYTES = 1 << 28

@@ -10,15 +10,17 @@ from ...geometry import (
     EllipsoidRegion,
     HeadRegion,
     KnownMixture,
+    Projection,
     Region,
     SlabRegion,
     ellipsoid_region,
     exact_region,
+    gaussian_coverage,
     linear_region,
+    projection,
     slab_offset,
     valid_threshold,
 )
-from ...geometry.two_class import Projection, gaussian_coverage, projection
 from ...head import Head
 from .register import CORRECTED, HOLDS, Outcome, checks, decide
 

@@ -10,9 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ...errors import SoftscopeError
+from ...lazy import lazily
 
 if TYPE_CHECKING:
     from .base import Experiment
+    from .reproducing import reproduce as reproduce
+    from .verdict import Row as Row
+
+__getattr__ = lazily(__name__, {"reproducing": ("reproduce",), "verdict": ("Row",)})
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Floats
-from ...diagnosis import Diagnosis, diagnose
-from ...diagnosis.causes import cause_sizes
-from ...diagnosis.scores import DEFAULT
+from ...diagnosis import DEFAULT, Diagnosis, cause_sizes, diagnose
 from ...estimators import Density, Estimator, estimator, scores
 from ...estimators.softmax import entropy, log_entropy
 from ...features import FeatureSet

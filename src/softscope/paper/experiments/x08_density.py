@@ -18,10 +18,7 @@ from ...estimators import scores
 from ...features import FeatureSet
 from ...metrics import auroc, balanced
 from ...runs import Draft, StepResult, Store
-from ...tuning import Features, Search, Sets, Setting, Tried, tune
-from ...tuning.options import COMPONENTS, ComponentCount
-from ...tuning.spaces import spread_rows
-from ...tuning.summary import words
+from ...tuning import COMPONENTS, ComponentCount, Features, Search, Sets, Setting, Tried, spread_rows, tune, words
 from ..training import TrainSettings
 from .base import Result, Settings
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
@@ -232,7 +229,7 @@ def _seconds(search: Search) -> float:
 
 
 def _pictures(searches: Searches, softmax: Mapping[str, float]) -> dict[str, Any]:
-    from ...reporting.tuning import against_likelihood, against_options
+    from ...reporting import against_likelihood, against_options
 
     return {"options": against_options(searches, softmax), "likelihood": against_likelihood(searches)}
 

@@ -18,8 +18,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from ...arrays import Floats
-from ...compiling import kernel
-from ...estimators.compiled import exp
+from ...compiling import exp, kernel
 from .inputs import GOLDEN
 
 CHUNK = 256  # inputs at a time: what lies between two steps stays in the second-level cache beside the tables

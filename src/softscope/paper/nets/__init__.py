@@ -7,10 +7,10 @@
 torch is imported when a network is first built.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...errors import SoftscopeError
+from ...lazy import lazily
 
 if TYPE_CHECKING:
     from .base import Net as Net
@@ -41,23 +41,14 @@ NETS = {
 }
 
 _HOMES = {
-    "Net": "base",
-    "in_memory_order": "base",
-    "Toy": "simple",
-    "Small": "simple",
-    "LeNet": "simple",
-    "FilterNet": "simple",
-    "VGG": "simple",
-    "ResNet18": "resnet",
-    "EfficientNetLite": "efficientnet",
-    "SavedModel": "saving",
-    "load_model": "saving",
-    "open_saved": "saving",
-    "save_model": "saving",
-    "Tuner": "tuning",
-    "into_tail": "tuning",
-    "through_tail": "tuning",
+    "base": ("Net", "in_memory_order"),
+    "simple": ("FilterNet", "LeNet", "Small", "Toy", "VGG"),
+    "resnet": ("ResNet18",),
+    "efficientnet": ("EfficientNetLite",),
+    "saving": ("SavedModel", "load_model", "open_saved", "save_model"),
+    "tuning": ("Tuner", "into_tail", "through_tail"),
 }
+__getattr__ = lazily(__name__, _HOMES)
 
 __all__ = [
     "NETS",
@@ -94,10 +85,3 @@ def build(name: str, *, seed: int = 0, **config: Any) -> "Net":
         except TypeError as error:
             raise SoftscopeError(f"{name}: {error}", "See the constructor's arguments in its docstring") from error
     return net
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'softscope.paper.nets' has no attribute {name!r}")
-    return getattr(import_module(f".{home}", __name__), name)

@@ -6,9 +6,9 @@
 torch is imported when training starts; the settings are plain data.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ...lazy import lazily
 from .settings import Augment as Augment
 from .settings import Precision as Precision
 from .settings import TrainSettings as TrainSettings
@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from .scoring import Evaluation as Evaluation
     from .scoring import evaluate as evaluate
 
-_HOMES = {
-    "train": "loop",
-    "TrainResult": "loop",
-    "EpochRecord": "loop",
-    "evaluate": "scoring",
-    "Evaluation": "scoring",
-}
+__getattr__ = lazily(__name__, {"loop": ("EpochRecord", "TrainResult", "train"), "scoring": ("Evaluation", "evaluate")})
 
 __all__ = ["Augment", "EpochRecord", "Evaluation", "Precision", "TrainResult", "TrainSettings", "evaluate", "train"]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'softscope.paper.training' has no attribute {name!r}")
-    return getattr(import_module(f".{home}", __name__), name)

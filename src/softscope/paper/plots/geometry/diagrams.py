@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....arrays import Floats
-from ....geometry import exact_region, linear_region
-from ....geometry.structures import simplex
+from ....geometry import exact_region, linear_region, simplex
 from ....head import Head
 from ....reporting.style import CLASS_COLOURS, COLUMN, FAINT, INK, OOD, PAGE, new_figure
 from ...claims.order import draw_cosines, log_odds_of, slope_in_plane

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from softscope.compiling import exp
 from softscope.errors import SoftscopeError
-from softscope.estimators import Cool, Entropy, estimator, fused, scores
+from softscope.estimators import Cool, Entropy, LogitEstimator, estimator, logits, scores
 from softscope.estimators.base import ESTIMATORS
-from softscope.estimators.compiled import TILE, exp, tails
-from softscope.estimators.softmax import LogitEstimator, Tail
+from softscope.estimators.compiled import TILE, tails
+from softscope.estimators.softmax import Tail
 from softscope.features import FeatureSet
 from softscope.head import Head
 
@@ -65,8 +66,8 @@ def test_many_rows_score_as_few_rows_do(monkeypatch, classes, dtype):
     head = any_head(classes, 20, dtype)
     z = np.random.default_rng(1).normal(size=(3001, 20)).astype(dtype)
     few = scores(head, z, NAMES)
-    monkeypatch.setattr(fused, "COMPILE_ROWS", 100)
-    monkeypatch.setattr(fused, "_TASK_BYTES", 1 << 15)
+    monkeypatch.setattr(logits, "COMPILE_ROWS", 100)
+    monkeypatch.setattr(logits, "_TASK_BYTES", 1 << 15)
     many = scores(head, z, NAMES)
     for name in NAMES:
         np.testing.assert_allclose(many[name], few[name], rtol=1e-12, atol=1e-12)
@@ -74,7 +75,7 @@ def test_many_rows_score_as_few_rows_do(monkeypatch, classes, dtype):
 
 
 def test_scores_do_not_depend_on_the_rows_beside_them(monkeypatch):
-    monkeypatch.setattr(fused, "COMPILE_ROWS", 100)
+    monkeypatch.setattr(logits, "COMPILE_ROWS", 100)
     for classes, width in ((10, 512), (100, 64), (300, 40)):
         head = any_head(classes, width)
         z = np.random.default_rng(2).normal(size=(1000, width)).astype(np.float32)
@@ -87,8 +88,8 @@ def test_scores_do_not_depend_on_the_rows_beside_them(monkeypatch):
 def test_scores_read_feature_files_by_blocks(tmp_path, monkeypatch):
     head, z = any_head(7, 16), np.random.default_rng(4).normal(size=(5000, 16)).astype(np.float32)
     FeatureSet(z).save(tmp_path / "z.safetensors")
-    monkeypatch.setattr(fused, "COMPILE_ROWS", 100)
-    monkeypatch.setattr(fused, "_TASK_BYTES", 1 << 14)
+    monkeypatch.setattr(logits, "COMPILE_ROWS", 100)
+    monkeypatch.setattr(logits, "_TASK_BYTES", 1 << 14)
     found = scores(head, FeatureSet.open(tmp_path / "z.safetensors"))
     for name, values in scores(head, z).items():
         np.testing.assert_array_equal(found[name], values)
@@ -108,7 +109,7 @@ def test_the_classes_are_the_fused_scores_one_by_one():
 
 
 def test_no_array_of_rows_by_classes_is_made(monkeypatch):
-    monkeypatch.setattr(fused, "COMPILE_ROWS", 100)
+    monkeypatch.setattr(logits, "COMPILE_ROWS", 100)
     head, z = any_head(500, 4), np.zeros((40_000, 4), np.float32)
     scores(head, z[:200])
     tracemalloc.start()
@@ -124,8 +125,8 @@ def test_no_array_of_rows_by_classes_is_made(monkeypatch):
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("plain", [False, True])
 def test_the_first_bad_row_is_named(monkeypatch, bad, many, plain):
-    monkeypatch.setattr(fused, "COMPILE_ROWS", 100 if many else 10**9)
-    monkeypatch.setattr(fused, "_TASK_BYTES", 1 << 12)
+    monkeypatch.setattr(logits, "COMPILE_ROWS", 100 if many else 10**9)
+    monkeypatch.setattr(logits, "_TASK_BYTES", 1 << 12)
     z = np.random.default_rng(7).normal(size=(4000, 8)).astype(np.float32)
     z[2345, 3] = bad
     z[3456, 0] = np.nan
@@ -154,7 +155,7 @@ def test_calls_from_several_threads_leave_blas_as_it_was(monkeypatch):
     def blas_threads():
         return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
-    monkeypatch.setattr(fused, "COMPILE_ROWS", 100)
+    monkeypatch.setattr(logits, "COMPILE_ROWS", 100)
     head, z = any_head(5, 8), np.random.default_rng(8).normal(size=(2000, 8)).astype(np.float32)
     before, found = blas_threads(), []
     threads = [threading.Thread(target=lambda: found.append(scores(head, z)["max"])) for _ in range(4)]

@@ -1,9 +1,11 @@
-"""Many logit-based scores from one product z W': the logits of a few rows are made once and read from cache.
+"""The scores of the logits: the classes E1-E3, margin, max-logit and energy, and `scores`, any of them in one pass.
 
-No N x K array exists at any time, whatever N is. Up to COMPILE_ROWS rows are scored by the numpy formulas of
-`softmax.py`; above, where it pays for itself, by the compiled kernel on all cores. The two agree to 1e-12.
+One product z W' serves them all: the logits of a few rows are made once and read from cache. No N x K array exists at
+any time, whatever N is. Up to COMPILE_ROWS rows are scored by the numpy formulas of `softmax.py`; above, where it pays
+for itself, by the compiled kernel on all cores. The two agree to 1e-12.
 """
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -11,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import check_columns, check_finite, chunk_rows, spans
+from ..arrays import Floats, check_columns, check_finite, chunk_rows, spans
 from ..blas import one_blas_thread
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from .base import ESTIMATORS
-from .softmax import LogitEstimator, Tail, check_temperature
+from .base import ESTIMATORS, Estimator, Info, register
+from .softmax import Tail, energy, margin, max_logit, plain_entropy, plain_max
 
 COMPILE_ROWS = 20_000
 _LOGIT_BYTES = 1 << 19  # logits at hand: half of a core's second-level cache
@@ -25,6 +27,129 @@ _TASK_BYTES = 1 << 23
 
 Reader = Callable[[NDArray], list[NDArray]]
 Task = tuple[int, NDArray]
+
+
+class LogitEstimator(Estimator):
+    """An uncertainty that is a function of the logits alone, scored by `scores`, the one place that has them."""
+
+    temperature: float = 10.0  # read by `Cool` alone
+
+    @staticmethod
+    @abstractmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        """The rank form, from the tails at temperature 1 and at U_cool's temperature."""
+
+    @staticmethod
+    @abstractmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        """The value as defined, from float32 logits; `temperature` is U_cool's."""
+
+    def uncertainty(self, z: Any) -> Floats:
+        return self._scores(z, plain=False)
+
+    def plain(self, z: Any) -> NDArray[np.float32]:
+        return self._scores(z, plain=True)
+
+    def _uncertainty(self, rows: NDArray) -> NDArray:
+        return self._scores(rows, plain=False)
+
+    def _scores(self, z: Any, *, plain: bool) -> NDArray:
+        name = self.info.name
+        features = self._features(z)
+        return scores(self.head_, features, (name,), plain=plain, temperature=self.temperature)[name]
+
+
+@register
+class MaxProbability(LogitEstimator):
+    """E1, U_max: minus the largest softmax probability, ranked by its log-odds."""
+
+    info = Info("E1", "max", "U_max", "-max_i s_i", ("head",))
+
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return warm.log_odds()
+
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return plain_max(logits)
+
+
+@register
+class Entropy(LogitEstimator):
+    """E2, U_entropy: entropy of the softmax, ranked by its logarithm."""
+
+    info = Info("E2", "entropy", "U_entropy", "-sum_i s_i log s_i", ("head",))
+
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return warm.log_entropy()
+
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return plain_entropy(logits)
+
+
+@register
+class Cool(LogitEstimator):
+    """E3, U_cool: entropy of the softmax of logits / temperature (the bias is divided too), ranked by its logarithm."""
+
+    info = Info("E3", "cool", "U_cool", "U_entropy of logits / temperature", ("head",))
+
+    def __init__(self, *, temperature: float = 10.0) -> None:
+        self.temperature = temperature
+
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return cool.log_entropy()
+
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return plain_entropy(logits, temperature)
+
+
+@register
+class Margin(LogitEstimator):
+    """Minus the gap between the two largest logits."""
+
+    info = Info("B1", "margin", "U_margin", "-(l_1 - l_2), logits sorted", ("head",), "Scheffer et al. 2001")
+
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return -warm.gap
+
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return margin(logits)
+
+
+@register
+class MaxLogit(LogitEstimator):
+    """Minus the largest logit."""
+
+    info = Info("B2", "max-logit", "U_logit", "-max_i l_i", ("head",), "Hendrycks et al. 2022")
+
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return -warm.first
+
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return max_logit(logits)
+
+
+@register
+class Energy(LogitEstimator):
+    """Free energy: minus the logarithm of the summed exponentials of the logits."""
+
+    info = Info("B3", "energy", "U_energy", "-log sum_i exp(l_i)", ("head",), "Liu et al. 2020")
+
+    @staticmethod
+    def rank(warm: Tail, cool: Tail) -> Floats:
+        return warm.energy()
+
+    @staticmethod
+    def printed(logits: NDArray, temperature: float) -> NDArray:
+        return energy(logits)
 
 
 def scores(
@@ -65,6 +190,13 @@ def logit_score(name: str) -> type[LogitEstimator]:
     if name not in known:
         raise SoftscopeError(f"no score of the logits is called {name!r}", f"Choose from {', '.join(known)}")
     return known[name]
+
+
+def check_temperature(temperature: float) -> float:
+    """`temperature` if it is a positive number, else a SoftscopeError."""
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise SoftscopeError(f"temperature is {temperature}", "Give a positive number, the paper's U_cool uses 10")
+    return float(temperature)
 
 
 def tasks_of(head: Head, features: FeatureSet) -> Iterator[Task]:
