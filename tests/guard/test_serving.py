@@ -5,11 +5,13 @@ import json
 import math
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +23,7 @@ pytest.importorskip("uvicorn")
 httpx = pytest.importorskip("httpx")
 from fastapi.testclient import TestClient  # noqa: E402
 
-from softscope.errors import SoftscopeError  # noqa: E402
 from softscope.guard import Monitor  # noqa: E402
-from softscope.guard.protocol import read_request, response  # noqa: E402
 from softscope.guard.serving import Service, make_app  # noqa: E402
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -128,8 +128,9 @@ REFUSED = {
     "another width": (asked(np.ones((2, 5))), 400, r"expected \[rows, 12\]"),
     "too few data": ({"inputs": [asked(np.ones((2, 12)))["inputs"][0] | {"data": [1.0]}]}, 400, "not 24 numbers"),
     "words": ({"inputs": [asked(np.ones((1, 12)))["inputs"][0] | {"data": ["1"] * 12}]}, 400, "not 12 numbers"),
-    "huge numbers": (json.dumps(asked(np.ones((1, 12)))).replace("1.0", "9" * 400).encode(), 400, "not 12 numbers"),
-    "NaN": (json.dumps(asked(np.full((2, 12), np.nan))).encode(), 400, "row 0 can't be scored"),
+    "huge numbers": (json.dumps(asked(np.ones((1, 12)))).replace("1.0", "9" * 400).encode(), 400, "not JSON"),
+    "NaN": (json.dumps(asked(np.full((2, 12), np.nan))).encode(), 400, "not JSON .*NaN"),
+    "null": ({"inputs": [asked(np.ones((1, 12)))["inputs"][0] | {"data": [None] * 12}]}, 400, "not 12 numbers"),
     "inf in float32": (json.dumps(asked(np.full((1, 12), 1e300))).encode(), 400, "row 0 can't be scored"),
     "another output": (asked(np.ones((1, 12))) | {"outputs": [{"name": "q"}]}, 400, "no such output"),
     "an id that is a list": (asked(np.ones((1, 12))) | {"id": [1]}, 400, "id is not a string"),
@@ -143,6 +144,16 @@ def test_what_is_wrong_is_said_with_a_status_that_is_not_500(client, name):
     answer = client.post(INFER, content=body if isinstance(body, bytes) else json.dumps(body).encode())
     assert answer.status_code == status
     assert re.search(message, answer.json()["error"])
+
+
+def test_a_binary_row_that_can_not_be_scored_is_named(client):
+    rows = np.ones((3, 12), np.float32)
+    rows[1, 4] = np.nan
+    entry = {"name": "z", "shape": [3, 12], "datatype": "FP32", "parameters": {"binary_data_size": rows.nbytes}}
+    head = json.dumps({"inputs": [entry]}).encode()
+    headers = {"Inference-Header-Content-Length": str(len(head))}
+    answer = client.post(INFER, content=head + rows.tobytes(), headers=headers)
+    assert (answer.status_code, answer.json()["error"]) == (400, "row 1 can't be scored. Send finite features")
 
 
 def test_a_bad_header_length_is_refused(client):
@@ -185,28 +196,15 @@ def damaged(world, cases):
         yield body, str(len(head) + rng.choice([0, 0, 0, -1, 1, 5000, -90])) if binary else None
 
 
-def test_300_damaged_bodies_never_are_an_error_of_the_server(client, world):
-    statuses = set()
-    for body, length in damaged(world, 300):
+@pytest.mark.parametrize("bodies", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_damaged_bodies_are_answered_or_refused_and_never_an_error_of_the_server(client, world, bodies):
+    statuses = Counter()
+    for body, length in damaged(world, bodies):
         headers = {"Inference-Header-Content-Length": length} if length else {}
-        statuses.add(client.post(INFER, content=body, headers=headers).status_code)
-    assert statuses == {200, 400}
-
-
-def test_10000_damaged_bodies_are_judged_or_refused_by_one_kind_of_error(guard, world):
-    service, judged, refused = Service(guard), 0, 0
-    for body, length in damaged(world, 10_000):
-        try:
-            request = read_request(body, length, 12)
-        except SoftscopeError:
-            refused += 1
-            continue
-        values = service.judge(request.rows)
-        content, _ = response("guard", request, values) if (values["class"] >= 0).all() else (b"{}", {})
-        assert content.startswith(b"{")
-        judged += 1
-    assert judged > 50
-    assert refused > 5000
+        statuses[client.post(INFER, content=body, headers=headers).status_code] += 1
+    assert set(statuses) == {200, 400}
+    assert statuses[200] > bodies / 200
+    assert statuses[400] > bodies / 2
 
 
 def test_the_alert_rules_speak_of_meters_that_exist(client):
@@ -221,13 +219,17 @@ def test_the_alert_rules_speak_of_meters_that_exist(client):
 # --- a real server
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 @pytest.fixture
 def server(guard, tmp_path):
     """`softscope guard serve` on a free port of this machine."""
     guard.save(tmp_path / "guard.safetensors")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-c", "from softscope.cli import main; main()", "guard", "serve", "guard.safetensors"]
     process = subprocess.Popen([*command, "--port", str(port), "--state", "s.safetensors"], cwd=tmp_path)
     address = f"http://127.0.0.1:{port}"
@@ -285,3 +287,68 @@ def test_fifty_clients_are_all_answered_and_memory_stays(server, world):
     assert psutil.Process(process.pid).memory_info().rss < before + (20 << 20)
     text = httpx.get(address + "/metrics").text
     assert 'softscope_requests_total{status="200"} 5000.0' in text
+
+
+def _prometheus(binary):
+    path = shutil.which(binary)
+    if path is None:
+        pytest.skip(f"{binary} is not installed (Debian: apt-get install prometheus)")
+    return path
+
+
+def test_promtool_accepts_the_alert_rules():
+    check = [_prometheus("promtool"), "check", "rules", str(DOCS / "softscope-alerts.yml")]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert (done.returncode, "SUCCESS: 4 rules found" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_real_prometheus_scrapes_the_service_and_its_rules_fire(server, guard, world):
+    """A Prometheus with our alert rules and one scrape per second, until it shows what the service counted."""
+    address, _, folder = server
+    for start in range(0, 100, 50):
+        assert httpx.post(address + INFER, json=asked(world.strange[start : start + 50])).status_code == 200
+    alarms = int(guard.alarms(world.strange).sum())
+    port = free_port()
+    rules, target = json.dumps(str(DOCS / "softscope-alerts.yml")), address.removeprefix("http://")
+    (folder / "prometheus.yml").write_text(
+        "global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
+        f"rule_files: [{rules}]\n"
+        f"scrape_configs: [{{job_name: softscope, static_configs: [{{targets: ['{target}']}}]}}]\n"
+    )
+    command = [_prometheus("prometheus"), "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
+    with (folder / "prometheus.log").open("w") as log:
+        process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"], cwd=folder, stderr=log)
+    try:
+        api = f"http://127.0.0.1:{port}/api/v1"
+        said = {}
+        for query, expected in {
+            "sum(softscope_inputs_total)": "100",
+            "sum(softscope_alarms_total)": str(alarms),
+            "softscope_p_value_count": "100",
+            'softscope_requests_total{status="200"}': "2",
+            "softscope_drift_alarm": "1",
+            f'softscope_guard_info{{sha256="{guard.sha256}"}}': "1",
+            'count(ALERTS{alertname="SoftscopeDrift", alertstate="firing"})': "1",
+        }.items():
+            said[query] = _asked_until(process, f"{api}/query", query, expected)
+            assert said[query] == expected, f"{query}\n{(folder / 'prometheus.log').read_text()}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _asked_until(process, address, query, expected):
+    """The value of a query once it is there, or the last one after two minutes of asking."""
+    value = None
+    for _ in range(600):
+        assert process.poll() is None
+        try:
+            result = httpx.get(address, params={"query": query}).json()["data"]["result"]
+            value = result[0]["value"][1] if result else None
+        except (httpx.TransportError, KeyError, ValueError):
+            value = None
+        if value == expected:
+            break
+        time.sleep(0.2)
+    return value

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -148,7 +149,11 @@ class Guard:
 
     def alarming(self, p_values: Floats, groups: Whole) -> NDArray[np.bool_]:
         """Which p-values, of rows in these groups of calibration scores, are alarms: p <= l / (n + 1)."""
-        return p_values <= self.calibration.levels(self.promise)[groups]
+        return p_values <= self._levels[groups]
+
+    @cached_property
+    def _levels(self) -> Floats:
+        return self.calibration.levels(self.promise)
 
     def discoveries(self, z: Any, rate: float) -> NDArray[np.bool_]:
         """Which rows of a batch to call OOD, so that at most `rate` of these are expected to be known ones.

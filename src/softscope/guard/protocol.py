@@ -1,6 +1,5 @@
 """The Open Inference Protocol (KServe V2) for a guard: JSON, or JSON with binary tensors, read without trust."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -17,6 +16,8 @@ OUTPUTS = {"uncertainty": "FP64", "p": "FP64", "alarm": "BOOL", "class": "INT64"
 _DTYPES: dict[str, np.dtype[Any]] = {"FP32": np.dtype("<f4"), "FP64": np.dtype("<f8")}
 _RAW: dict[str, np.dtype[Any]] = {"FP64": np.dtype("<f8"), "BOOL": np.dtype("?"), "INT64": np.dtype("<i8")}
 _LARGEST_ROWS = 1 << 31
+#: Headers of an answer in JSON.
+JSON = [(b"content-type", b"application/json")]
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,21 @@ def metadata(name: str, features: int) -> dict[str, Any]:
     return {"name": name, "versions": ["1"], "platform": "softscope_guard", "inputs": inputs, "outputs": outputs}
 
 
-def read_request(body: bytes, header_length: str | None, features: int) -> Request:
+def read_request(body: bytes, header_length: bytes | None, features: int) -> Request:
     """The request in `body`; `header_length` is the header Inference-Header-Content-Length of the binary form."""
+    import orjson
+
     head, tail = body, b""
     if header_length is not None:
-        digits = len(header_length) < 12 and header_length.isascii() and header_length.isdigit()
-        length = int(header_length) if digits else -1
+        length = int(header_length) if len(header_length) < 12 and header_length.isdigit() else -1
         if not 0 <= length <= len(body):
-            raise _wrong(f"Inference-Header-Content-Length is {header_length[:40]!r}, the body has {len(body)} bytes")
+            said = header_length[:40].decode("ascii", "replace")
+            raise _wrong(f"Inference-Header-Content-Length is {said!r}, the body has {len(body)} bytes")
         head, tail = body[:length], body[length:]
     try:
-        words = json.loads(head)
-    except (ValueError, RecursionError) as error:
-        raise _wrong("the body is not JSON") from error
+        words = orjson.loads(head)
+    except orjson.JSONDecodeError as error:
+        raise _wrong(f"the body is not JSON ({str(error)[:80]}); JSON has no NaN") from error
     if not isinstance(words, dict):
         raise _wrong("the body is not a JSON object")
     inputs = words.get("inputs")
@@ -109,8 +112,10 @@ def _wanted(words: dict[str, Any]) -> dict[str, bool]:
     return wanted
 
 
-def response(model: str, request: Request, values: Mapping[str, NDArray]) -> tuple[bytes, dict[str, str]]:
+def response(model: str, request: Request, values: Mapping[str, NDArray]) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     """The answer's body and headers."""
+    import orjson
+
     outputs, tail = [], b""
     for name, binary in request.outputs.items():
         entry: dict[str, Any] = {"name": name, "datatype": OUTPUTS[name], "shape": [len(values[name])]}
@@ -122,13 +127,21 @@ def response(model: str, request: Request, values: Mapping[str, NDArray]) -> tup
             entry["data"] = values[name].tolist()
         outputs.append(entry)
     words = {"model_name": model, "model_version": "1", "outputs": outputs}
-    head = json.dumps(words if request.id is None else words | {"id": request.id}).encode()
+    head = orjson.dumps(words if request.id is None else words | {"id": request.id})
     if not tail:
-        return head, {"Content-Type": "application/json"}
-    return head + tail, {
-        "Content-Type": "application/octet-stream",
-        "Inference-Header-Content-Length": str(len(head)),
-    }
+        return head, JSON
+    length = str(len(head)).encode()
+    return head + tail, [
+        (b"content-type", b"application/octet-stream"),
+        (b"inference-header-content-length", length),
+    ]
+
+
+def error_body(what: str) -> bytes:
+    """What the protocol sends for a request that is refused."""
+    import orjson
+
+    return orjson.dumps({"error": what})
 
 
 def _wrong(what: str) -> SoftscopeError:

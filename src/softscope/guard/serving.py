@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..errors import SoftscopeError
 from .guard import Guard, judged
+from .meters import CONTENT_TYPE, Meters
 from .monitor import Monitor
-from .protocol import metadata, read_request, response
+from .protocol import JSON, error_body, metadata, read_request, response
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 BODY_BYTES, BODY_SECONDS = 1 << 24, 30.0
 _ROWS_TOGETHER = 4096
 _SAVE_EVERY = 10_000  # rows
-_P_EDGES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_LENGTH = b"inference-header-content-length"
 
 
 class Service:
@@ -38,8 +39,7 @@ class Service:
         self.monitor = Monitor.load(state, guard) if stored and state is not None else guard.monitor(rate)
         self._lock = threading.Lock()
         self._unsaved = 0
-        self.meters = Meters(guard)
-        self.meters.drift(self.monitor)
+        self.meters = Meters(guard, self.monitor)
 
     def judge(self, rows: NDArray) -> dict[str, NDArray]:
         """The outputs for rows in the order they came; those that could be scored also go to monitor and meters.
@@ -55,7 +55,6 @@ class Service:
         with self._lock:
             self.monitor.update_scores(scores[good])
             self.meters.count(classes[good], alarms[good], p_values[good])
-            self.meters.drift(self.monitor)
             self._unsaved += len(rows)
             if self._unsaved >= _SAVE_EVERY:
                 self._save()
@@ -113,58 +112,71 @@ class Batcher:
             start += len(rows)
 
 
-class Meters:
-    """Counters for Prometheus, all called softscope_...."""
+class Inference:
+    """ASGI middleware that answers POSTs to `path` itself; FastAPI's own layers would cost as much as the answer."""
 
-    def __init__(self, guard: Guard) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+    def __init__(self, app: Any, service: Service, batcher: Batcher, model: str, limits: tuple[int, float]) -> None:
+        self._app, self._service, self._batcher, self._model = app, service, batcher, model
+        self._path, self._features = f"/v2/models/{model}/infer", service.guard.head.n_features
+        self._bytes, self._seconds = limits
 
-        self.registry = CollectorRegistry()
-        names = [guard.head.class_name(number) for number in range(guard.head.n_classes)]
-        inputs = Counter("softscope_inputs", "Inputs judged, by predicted class.", ["class"], registry=self.registry)
-        alarms = Counter("softscope_alarms", "Alarms, by predicted class.", ["class"], registry=self.registry)
-        self._inputs = [inputs.labels(name) for name in names]
-        self._alarms = [alarms.labels(name) for name in names]
-        self._p = Histogram("softscope_p_value", "p-values of inputs.", buckets=_P_EDGES, registry=self.registry)
-        self.requests = Counter("softscope_requests", "Requests, by HTTP status.", ["status"], registry=self.registry)
-        self._evidence = Gauge(
-            "softscope_drift_evidence_log10", "Largest evidence of a change so far, log10.", registry=self.registry
-        )
-        self._alarm = Gauge("softscope_drift_alarm", "1 from the drift alarm on.", registry=self.registry)
-        promised = Gauge("softscope_promised_false_alarms", "The promised rate.", registry=self.registry)
-        promised.set(guard.false_alarms)
-        Info("softscope_guard", "The guard in service.", registry=self.registry).info(
-            {"sha256": guard.sha256, "estimator": guard.estimator.info.name, "softscope": __version__}
-        )
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """One request."""
+        if scope["type"] != "http" or scope["path"] != self._path or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        status, content, headers = await self._answer(dict(scope["headers"]).get(_LENGTH), receive)
+        self._service.meters.requests[status] += 1
+        headers = [*headers, (b"content-length", str(len(content)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
 
-    def count(self, classes: NDArray[np.int64], alarms: NDArray[np.bool_], p_values: NDArray) -> None:
-        """One request's inputs."""
-        for number in np.unique(classes):
-            own = classes == number
-            self._inputs[number].inc(int(own.sum()))
-            self._alarms[number].inc(int(alarms[own].sum()))
-        for value in p_values.tolist():
-            self._p.observe(value)
+    async def _answer(self, length: bytes | None, receive: Any) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+        """Status, body and headers."""
+        try:
+            body = await _body(receive, self._bytes, self._seconds)
+            asked = read_request(body, length, self._features)
+            content, headers = response(self._model, asked, await self._batcher.judge(asked.rows))
+            return 200, content, headers
+        except _RefusedError as refused:
+            return refused.status, error_body(str(refused)), [*JSON, (b"connection", b"close")]
+        except SoftscopeError as error:
+            return 400, error_body(str(error)), JSON
 
-    def drift(self, monitor: Monitor) -> None:
-        """The monitor's evidence."""
-        evidence = monitor.evidence
-        self._evidence.set(evidence.log_largest / np.log(10))
-        self._alarm.set(int(evidence.alarm))
 
-    def text(self) -> bytes:
-        """All meters as Prometheus reads them."""
-        from prometheus_client import generate_latest
+class _RefusedError(Exception):
+    """A body that is not read to its end."""
 
-        return generate_latest(self.registry)
+    def __init__(self, status: int, what: str) -> None:
+        super().__init__(what)
+        self.status = status
+
+
+async def _body(receive: Any, most: int, seconds: float) -> bytes:
+    """The request's body, of at most `most` bytes and within `seconds`."""
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _RefusedError(400, "the connection was closed before the body ended")
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
+                if size > most:
+                    raise _RefusedError(413, f"more than {most} bytes")
+                if not message.get("more_body", False):
+                    return b"".join(chunks)
+    except TimeoutError:
+        raise _RefusedError(408, f"no body in {seconds:g} s") from None
 
 
 def make_app(
     service: Service, name: str = "guard", *, body_bytes: int = BODY_BYTES, body_seconds: float = BODY_SECONDS
 ) -> "FastAPI":
     """The HTTP application."""
-    from fastapi import FastAPI, Request, Response
-    from fastapi.responses import JSONResponse
+    from fastapi import FastAPI, Response
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -175,8 +187,9 @@ def make_app(
 
     # No pages for people: what is served is what is listed here.
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
-    features = service.guard.head.n_features
     batcher = Batcher(service)
+    limits = (body_bytes, body_seconds)
+    app.add_middleware(Inference, service=service, batcher=batcher, model=name, limits=limits)
 
     @app.get("/v2")
     async def server() -> dict[str, Any]:
@@ -190,61 +203,25 @@ def make_app(
 
     @app.get(f"/v2/models/{name}")
     async def model() -> dict[str, Any]:
-        return metadata(name, features)
+        return metadata(name, service.guard.head.n_features)
 
     @app.get("/metrics")
-    async def metrics() -> Response:
-        return Response(service.meters.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    async def metrics() -> Any:
+        return Response(service.meters.text(), media_type=CONTENT_TYPE)
 
-    async def infer(request: Request) -> Response:
-        body = await _body(request, body_bytes, body_seconds)
-        if isinstance(body, int):
-            status, what = body, {413: f"more than {body_bytes} bytes", 408: f"no body in {body_seconds:g} s"}[body]
-            return JSONResponse({"error": what}, status, headers={"Connection": "close"})
-        try:
-            asked = read_request(body, request.headers.get("inference-header-content-length"), features)
-            values = await batcher.judge(asked.rows)
-        except SoftscopeError as error:
-            return JSONResponse({"error": str(error)}, 400)
-        content, headers = response(name, asked, values)
-        return Response(content, headers=headers)
-
-    @app.post(f"/v2/models/{name}/infer")
-    async def counted(request: Request) -> Response:
-        answer = await infer(request)
-        service.meters.requests.labels(str(answer.status_code)).inc()
-        return answer
-
-    # FastAPI reads annotations by name, and these names live in this function.
-    counted.__annotations__ = {"request": Request, "return": Response}
     return app
-
-
-async def _body(request: Any, most: int, seconds: float) -> bytes | int:
-    """The request's body, or the HTTP status to refuse it with."""
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > most:
-                    return 413
-                chunks.append(chunk)
-    except TimeoutError:
-        return 408
-    return b"".join(chunks)
 
 
 def serve(service: Service, host: str, port: int, name: str, **limits: Any) -> None:
     """Serve until SIGTERM or Ctrl-C: requests under way are answered, then the monitor is saved."""
     try:
         import fastapi  # noqa: F401
+        import orjson  # noqa: F401
         import prometheus_client  # noqa: F401
         import uvicorn
     except ImportError as error:
         raise SoftscopeError(
-            "fastapi, uvicorn and prometheus-client are needed", "pip install 'softscope[serve]'"
+            "fastapi, uvicorn, orjson and prometheus-client are needed", "pip install 'softscope[serve]'"
         ) from error
     uvicorn.run(
         make_app(service, name, **limits),
@@ -255,4 +232,5 @@ def serve(service: Service, host: str, port: int, name: str, **limits: Any) -> N
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
         server_header=False,
+        proxy_headers=False,
     )
