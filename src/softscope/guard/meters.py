@@ -58,8 +58,8 @@ class Meters:
             ("softscope_alarms", "Alarms, by predicted class.", self._alarms),
         ):
             family = CounterMetricFamily(name, text, labels=["class"])
-            for label, value in zip(self._names, values.tolist()):
-                family.add_metric([label], value)
+            for label, count in zip(self._names, values.tolist()):
+                family.add_metric([label], count)
             yield family
         requests = CounterMetricFamily("softscope_requests", "Requests, by HTTP status.", labels=["status"])
         for status, count in sorted(self.requests.items()):
