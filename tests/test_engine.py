@@ -8,14 +8,18 @@ import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
 from softscope import engine
 from softscope.engine import Engine
+from softscope.engine.cluster import joined
 from softscope.engine.threads import limited_threads
 from softscope.errors import SoftscopeError
 from softscope.runs import Store
@@ -277,6 +281,39 @@ def test_ray_started_here_gives_the_same_results_errors_and_threads(quiet_ray: M
             engine.map(tasks.crash_always, [0, 1], engine="ray")
     finally:
         quiet_ray.shutdown()
+
+
+def job_answer(port: int) -> int | None:
+    """The status that a job without a token gets at this port, None where nobody there speaks HTTP."""
+    headers = {"Content-Type": "application/json"}
+    job = Request(f"http://127.0.0.1:{port}/api/job_agent/jobs/", b'{"entrypoint": "true"}', headers)
+    try:
+        with urlopen(job, timeout=20) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+    except (OSError, HTTPException):
+        return None
+
+
+@pytest.mark.slow
+def test_a_ray_started_here_listens_on_loopback_alone_and_refuses_strangers(quiet_ray: ModuleType) -> None:
+    import psutil
+
+    with joined(None, 1) as ray:
+        assert ray.get(ray.remote(lambda: 5).remote()) == 5
+        driver = psutil.Process()
+        addresses = {
+            (process.name(), connection.laddr)
+            for process in [driver, *driver.children(recursive=True)]
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        }
+        assert {"gcs_server", "raylet", "ray::DashboardAgent"} <= {name for name, _ in addresses}
+        assert {place.ip for _, place in addresses} <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+        answers = {job_answer(place.port) for name, place in addresses if name == "ray::DashboardAgent"}
+        assert 401 in answers
+        assert not answers & {200, 201, 202}
 
 
 @pytest.mark.slow

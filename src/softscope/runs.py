@@ -26,7 +26,16 @@ from numpy.typing import NDArray
 
 from .canonical import fingerprint, parse_json, plain
 from .errors import SoftscopeError
-from .files import DISK_FULL, read_safetensors, sha256, sync, write_json, write_safetensors, writing_failed
+from .files import (
+    DISK_FULL,
+    existing_file,
+    read_safetensors,
+    sha256,
+    sync,
+    write_json,
+    write_safetensors,
+    writing_failed,
+)
 from .locks import locked
 from .provenance import Stopwatch
 
@@ -237,8 +246,8 @@ def _whole(folder: Path) -> StepResult | None:
 
 def _read_json(path: Path) -> Any:
     try:
-        return parse_json(path.read_bytes())
-    except (OSError, ValueError):
+        return parse_json(existing_file(path).read_bytes())
+    except (OSError, ValueError, SoftscopeError):
         return None
 
 

@@ -198,3 +198,17 @@ def test_provenance_holds_what_differs_between_runs() -> None:
     assert {"command", "date", "seconds", "versions"} <= set(found.provenance)
     assert found.settings["bootstraps"] == 100
     assert "date" not in found.settings
+
+
+def test_covariances_that_would_fill_the_memory_are_shared_with_a_note(monkeypatch, recwarn) -> None:
+    size = HEAD.n_classes * HEAD.n_features**2 * 8
+    monkeypatch.setattr("softscope.estimators.density.FULL_BYTES", size - 1)
+    shared = diagnose(HEAD, TRAIN, TEST, OOD, **QUICK)
+    (note,) = (finding for finding in shared.self_check if finding.what.startswith("density: "))
+    assert note.level == "note"
+    assert f"{HEAD.n_classes} covariances of {HEAD.n_features} x {HEAD.n_features} need" in note.what
+    assert note.hint == 'All components share one covariance instead (covariance="tied")'
+    assert not [each for each in recwarn if "covariance" in str(each.message)], "said once, in the diagnosis"
+    tied = estimator("density", covariance="tied")
+    asked = diagnose(HEAD, TRAIN, TEST, OOD, bootstraps=20, estimators=("max", tied))
+    assert shared.scores == asked.scores

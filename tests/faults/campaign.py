@@ -82,7 +82,7 @@ class _Made:
             applied.append(mutator.__name__)
         self._reset()
         self.path.write_bytes(content)
-        what = _tried(self.format, self.path)
+        what = outcome(self.format, self.path)
         return None if what is None else Failure(f"{self.format.name}:{number}", "+".join(applied), what)
 
     def _reset(self) -> None:
@@ -92,7 +92,8 @@ class _Made:
         shutil.copytree(self.sound, self.folder, dirs_exist_ok=True)
 
 
-def _tried(format_: Format, path: Path) -> str | None:
+def outcome(format_: Format, path: Path) -> str | None:
+    """How using the file at `path` broke the promise; None where it was read or refused."""
     before, start = _peak(), time.perf_counter()
     try:
         with _limited(SECONDS), warnings.catch_warnings():

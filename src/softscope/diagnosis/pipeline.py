@@ -1,5 +1,6 @@
 """`diagnose`: the modules of this room in their order. It computes nothing itself."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -66,9 +67,9 @@ def diagnose(
     import sklearn.linear_model  # noqa: F401
 
     watch = Stopwatch()
-    if bootstraps < 20 or seed < 0:
+    if bootstraps < 20 or not 0 <= seed < 2**32:
         raise SoftscopeError(
-            f"bootstraps {bootstraps}, seed {seed}", "Give at least 20 bootstraps and a seed of 0 or more"
+            f"bootstraps {bootstraps}, seed {seed}", "Give at least 20 bootstraps and a seed from 0 to 4294967295"
         )
     # One thread an operation: the same numbers whatever the machine, and no factorisation of a small matrix that takes
     # a hundred times as long because its threads wait for each other on a busy one.
@@ -95,9 +96,7 @@ def _diagnose(
     chosen = chosen_estimators(estimators)
     steps = _Steps(progress, len(given) + len(chosen) + 2 * len(others) + 5)
     checked = _check(head, given, chosen, steps)
-    for name, item in chosen.items():
-        steps(f"fitting {name}")
-        item.fit(head, checked.seen["train"].features, moments=checked.moments)
+    checked = _fit(head, chosen, checked, steps)
     scored = _scored(checked, chosen, steps)
     others_scored = {name: scored[name] for name in others}
     measured = measure(scored["test"], others_scored, seed, bootstraps, steps)
@@ -157,6 +156,23 @@ def _check(head: Head, given: Mapping[str, FeatureSet], chosen: Mapping[str, Est
     ood = {name: own for name, own in seen.items() if name not in ("train", "test")}
     nearest = nearest_means(seen["train"].features, moments)
     return _Checked(seen, moments, nearest, self_check(head, seen["train"], seen["test"], ood, moments, nearest))
+
+
+def _fit(head: Head, chosen: Mapping[str, Estimator], checked: _Checked, steps: _Steps) -> _Checked:
+    """Fit every estimator; where one had to be fitted in another way than asked for, a note says so."""
+    notes = []
+    for name, item in chosen.items():
+        steps(f"fitting {name}")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            item.fit(head, checked.seen["train"].features, moments=checked.moments)
+        for warning in caught:
+            what, _, instead = str(warning.message).partition("; ")
+            if what.startswith(f"{name}: "):
+                notes.append(Finding("note", what, instead[:1].upper() + instead[1:]))
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return replace(checked, findings=(*checked.findings, *notes))
 
 
 def _scored(checked: _Checked, chosen: Mapping[str, Estimator], steps: _Steps) -> dict[str, Scored]:

@@ -96,11 +96,25 @@ def _connect(address: str | None, cpus: int) -> tuple[Any, bool]:
             ray.init(address=address, **quiet)
         else:
             # "local", because without an address Ray would join whatever cluster runs on this machine.
-            ray.init("local", num_cpus=cpus, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+            with _loopback_only():
+                ray.init("local", num_cpus=cpus, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     except Exception as error:  # a machine too busy to start it in time is a bare Exception
         where = f"join the Ray cluster at {address}" if address else "start Ray"
         raise SoftscopeError(f"can't {where} ({first_line(error)})", "Check `ray status` on that machine") from error
     return ray, True
+
+
+@contextmanager
+def _loopback_only() -> Iterator[None]:
+    """Ray replaces 127.0.0.1 by an address that others can reach, unless it believes that it can't have clusters."""
+    from ray._private import ray_constants
+
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def _knock(address: str) -> None:

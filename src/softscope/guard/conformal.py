@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Whole = NDArray[np.int64]
 # The same row scores differently in its last bits among other rows: it must still tie with itself, on the safe side.
 _SAME = 1e-12
+LEAST_RATE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,8 @@ class Calibration:
 
 
 def check_rate(rate: float, name: str) -> float:
-    """`rate` if it lies between 0 and 1, else a SoftscopeError."""
-    if not 0 < rate < 1:
+    """`rate` if it lies between 0 and 1, and not so near to 0 that no number of rows could keep it."""
+    if not LEAST_RATE <= rate < 1:
         raise SoftscopeError(f"{name} is {rate}, expected a rate between 0 and 1", "0.05 is one in twenty")
     return float(rate)
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SoftscopeError
-from ..files import atomic_path, sync, write_bytes, writing_failed
+from ..files import atomic_path, existing_file, sync, write_bytes, writing_failed
 from ..locks import locked
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ class Parts:
     def _content(self, number: int) -> bytes | None:
         """The bytes of a part that this run wrote, None where there are none or others."""
         try:
-            whole = self._path(number).read_bytes()
-        except OSError:
+            whole = existing_file(self._path(number)).read_bytes()
+        except (OSError, SoftscopeError):
             return None
         digest, content = whole[:_DIGEST_BYTES], whole[_DIGEST_BYTES:]
         return content if digest == self._digest(number, content) else None

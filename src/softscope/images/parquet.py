@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..arrays import as_labels
 from ..canonical import parse_json
 from ..errors import SoftscopeError
-from ..files import existing, first_line
+from ..files import existing_file, first_line
 from .decoding import Encoded
 
 IMAGE_COLUMNS = ("image", "img")
@@ -143,7 +143,7 @@ def _open(path: Path) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    existing(path)
+    existing_file(path)
     try:
         with pq.ParquetFile(path) as file:
             yield file

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..errors import SoftscopeError
-from ..files import existing, first_line, write_bytes
+from ..files import existing, existing_file, first_line, write_bytes
 
 _UPLOADED_WHOLE = ("s3", "gcs", "abfs")
 
@@ -68,8 +68,8 @@ def read_bytes(path: str) -> bytes | None:
     """The whole file, or None where a local one can't be read."""
     if not is_address(path):
         try:
-            return Path(path).read_bytes()
-        except OSError:
+            return existing_file(path).read_bytes()
+        except (OSError, SoftscopeError):
             return None
     system, place = _system(path)
     with _talking_to(path), system.open_input_stream(place) as stream:
@@ -104,6 +104,8 @@ class OutputFolder:
 
     def read(self, name: str) -> bytes | None:
         """The contents of the file `name`, or None where it isn't there."""
+        if not is_address(self.where) and os.path.exists(path := os.path.join(self.where, name)):
+            existing_file(path)  # a pipe would block
         system, root = _system(self.where)
         try:
             with system.open_input_stream(f"{root}/{name}") as stream:

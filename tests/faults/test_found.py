@@ -1,0 +1,176 @@
+"""What campaigns once found, a test each: these stay refused in one line, quickly, and nothing is allocated for them.
+
+What belongs to one room is tested there; here is what any room could bring back.
+"""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import softscope
+from softscope import Density, FeatureSet, Guard, Head, diagnose
+from softscope.errors import SoftscopeError
+
+from .campaign import outcome
+from .formats import FORMATS, zip_member
+
+SOURCE = Path(softscope.__file__).parent
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+HEAD = Head(np.eye(3, 4, dtype=np.float32))
+
+
+def draw(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    labels = np.arange(rows) % 3
+    noise = np.random.default_rng(seed).normal(size=(rows, 4))
+    return (3 * np.eye(3, 4)[labels] + noise).astype(np.float32), labels
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+def test_a_pipe_in_place_of_a_file_is_refused_at_once(format_, tmp_path):
+    path = format_.make(tmp_path)
+    path.unlink()
+    os.mkfifo(path)
+    assert outcome(format_, path) is None
+
+
+def test_labels_that_unpack_to_gigabytes_are_refused_before_they_are(tmp_path):
+    z, labels = draw(30)
+    np.savez_compressed(tmp_path / "z.npz", z=z, labels=labels)
+    header = np.lib.format.header_data_from_array_1_0(labels) | {"shape": (600_000_000,)}
+    with open(tmp_path / "header", "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+    claims = (tmp_path / "header").read_bytes() + labels.tobytes()
+    (tmp_path / "z.npz").write_bytes(zip_member((tmp_path / "z.npz").read_bytes(), "labels.npy", claims))
+    with pytest.raises(SoftscopeError, match="labels"):
+        FeatureSet.open(tmp_path / "z.npz")
+
+
+def finite_or_refused(work) -> bool:
+    try:
+        values = work()
+    except SoftscopeError as error:
+        return "\n" not in str(error)
+    return bool(np.isfinite(values).all())
+
+
+@pytest.mark.parametrize("scale", [1e18, 1e22, 1e30, 1e37])
+def test_training_values_of_any_size_are_fitted_or_refused(scale):
+    z, labels = draw(90)
+    train, test = z * np.float32(scale), draw(60, 1)[0] * np.float32(scale)
+
+    def area():
+        found = diagnose(HEAD, (train, labels), (test, labels[:60]), {"far": -train[:50]}, bootstraps=20)
+        return found.scores["far"]["density"].auroc.value
+
+    assert finite_or_refused(area)
+
+
+@pytest.mark.parametrize("covariance", ["full", "tied", "diagonal", "spherical"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda z: z * 0,
+        lambda z: z * 0 + 7,
+        lambda z: np.where(np.arange(len(z))[:, None] == 0, 1e30, z),
+        lambda z: z * np.array([1, 1e-30, 1e30, 0]),
+        lambda z: z[:3],
+        lambda z: z[:1],
+    ],
+    ids=["zeros", "constant", "one huge row", "scales apart", "a row per class", "one row"],
+)
+def test_a_density_of_degenerate_rows_is_fitted_or_refused(covariance, change):
+    z, labels = draw(60)
+    rows = FeatureSet(change(z).astype(np.float32), labels[: len(change(z))])
+    assert finite_or_refused(lambda: Density(covariance=covariance).fit(HEAD, rows).uncertainty(z))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tune --head h --train t --test t -o o --seed -1",
+        "tune --head h --train t --test t -o o --seed 4294967296000000000000",
+        "diagnose --head h --train t --test t --ood a=t -o o --seed -1",
+        "diagnose --head h --train t --test t --ood a=t -o o --seed 99999999999999999999",
+        "guard fit --head h --train t --calibration t -o o --false-alarms 1e-320",
+        "guard fit --head h --train t --calibration t -o o --false-alarms nan",
+        "guard score g t -o o --batch 0",
+        "score t --guard g -o o --workers 0",
+        "extract m d -o o --batch -1",
+        "filter m --top 0",
+        "filter m --top 100000000000",
+    ],
+)
+def test_a_number_that_no_option_takes_is_one_line_before_any_file_is_opened(line, tmp_path, monkeypatch, capsys):
+    from softscope import cli
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["softscope", *line.split()])
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert line.split()[-2] in shown or line.split()[-1] in shown
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**63])
+def test_a_seed_beyond_32_bits_is_refused_before_any_work(seed):
+    with pytest.raises(SoftscopeError, match="seed from 0 to 4294967295"):
+        diagnose(HEAD, draw(90), draw(60, 1), {"far": draw(40, 2)[0] + 2}, seed=seed)
+
+
+def test_a_rate_of_false_alarms_that_no_calibration_can_keep_is_refused():
+    with pytest.raises(SoftscopeError, match="false"):
+        Guard.fit(HEAD, draw(90), draw(60, 1), Density(), 1e-320)
+
+
+def test_names_of_files_that_are_not_utf8_are_read_and_shown(tmp_path):
+    path = os.fsencode(tmp_path) + b"/\xff\x1b[2J.npy"
+    with open(path, "wb") as file:
+        np.save(file, draw(60)[0])
+    features = FeatureSet.open(os.fsdecode(path))
+    assert features.array().shape == (60, 4)
+    done = subprocess.run(
+        [sys.executable, "-m", "softscope", "guard", "score", path, path, "-o", "x.parquet"],
+        capture_output=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(SOURCE.parent)},
+    )
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+    assert b"\x1b" not in done.stderr
+
+
+def imported() -> set[str]:
+    """The top-level packages that modules of the core import, outside functions and type checking too."""
+    names = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                names.add(node.module.partition(".")[0])
+    return names - set(sys.stdlib_module_names) - {"softscope"}
+
+
+def test_every_package_that_is_imported_is_declared_and_the_core_has_upper_bounds():
+    project = tomllib.loads(PROJECT.read_text())["project"]
+    optional = [line for lines in project["optional-dependencies"].values() for line in lines]
+    declared = {
+        re.split(r"[\[<>=! ]", line)[0].lower().replace("-", "_") for line in project["dependencies"] + optional
+    }
+    distributions = {"sklearn": "scikit_learn", "PIL": "pillow", "prometheus_client": "prometheus_client"}
+    # With numba and with matplotlib; a user's own model.
+    brought = {"llvmlite", "cycler", "torchvision"}
+    missing = {name for name in imported() if distributions.get(name, name).lower() not in declared} - brought
+    assert missing == set()
+    # pyarrow and pillow number by the calendar or raise their major version every year: a bound would only age.
+    unbounded = {line for line in project["dependencies"] if "<" not in line}
+    assert {re.split(r"[<>=]", line)[0] for line in unbounded} <= {"pyarrow", "pillow"}
