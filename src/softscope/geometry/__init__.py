@@ -7,14 +7,20 @@ from .plane import Plane
 from .regions import (
     EllipsoidRegion,
     HeadRegion,
+    Projection,
     Region,
     ScoreRegion,
+    SlabRegion,
     confidence_threshold,
     density_region,
     ellipsoid_region,
     entropy_region,
     exact_region,
+    gaussian_coverage,
+    gaussian_offset,
     linear_region,
+    projection,
+    slab_offset,
     valid_region,
     valid_threshold,
 )
@@ -44,7 +50,6 @@ from .structures import (
     stack,
     structure_report,
 )
-from .two_class import Projection, SlabRegion, gaussian_coverage, gaussian_offset, projection, slab_offset
 
 __all__ = [
     "EllipsoidRegion",

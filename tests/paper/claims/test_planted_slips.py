@@ -15,7 +15,7 @@ from softscope.geometry import (
     slab_offset,
     valid_threshold,
 )
-from softscope.geometry.two_class import projection
+from softscope.geometry.regions import projection
 from softscope.paper.claims import (
     CONTRADICTED,
     REGISTER,

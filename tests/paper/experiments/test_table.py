@@ -8,8 +8,7 @@ from softscope.paper.experiments.judge import Judged
 from softscope.paper.experiments.table import COLUMNS, SCORES, TEMPERATURE, paper_lines
 from softscope.paper.experiments.verdict import Mean, Reported
 from softscope.paper.experiments.x09_five_sets import mental
-from softscope.paper.plots.causes import causes_beside
-from softscope.paper.plots.grids import auroc_grids
+from softscope.paper.plots.benchmark import auroc_grids, causes_beside
 
 from .known import area, network
 

@@ -2,7 +2,7 @@
 
 from softscope.engine import Engine
 from softscope.paper.experiments import find, load
-from softscope.paper.experiments.reproducing import reproduce
+from softscope.paper.experiments.base import reproduce
 from softscope.paper.plots.geometry import PICTURES
 from softscope.runs import Store
 

@@ -14,10 +14,10 @@ from ...lazy import lazily
 
 if TYPE_CHECKING:
     from .base import Experiment
-    from .reproducing import reproduce as reproduce
+    from .base import reproduce as reproduce
     from .verdict import Row as Row
 
-__getattr__ = lazily(__name__, {"reproducing": ("reproduce",), "verdict": ("Row",)})
+__getattr__ = lazily(__name__, {"base": ("reproduce",), "verdict": ("Row",)})
 
 
 @dataclass(frozen=True)

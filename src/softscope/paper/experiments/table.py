@@ -15,7 +15,7 @@ from .judge import Judged, together
 from .verdict import Kind, Mean, Reported, Row, printed
 
 if TYPE_CHECKING:
-    from ..plots.causes import CauseLine
+    from ..plots.benchmark import CauseLine
 
 #: by line, one network for each run
 Lines = Mapping[str, Sequence[Judged]]
@@ -256,7 +256,7 @@ def grid(lines: Lines, score: str) -> Floats:
 
 def cause_line(lines: Lines, panels: Sequence[str], paper: Mapping[str, Reported]) -> "CauseLine":
     """One line of the figure of causes, each panel's value over runs: of a single data set, or the mean of several."""
-    from ..plots.causes import CauseLine
+    from ..plots.benchmark import CauseLine
 
     runs = list(zip(*lines.values()))
     ours = {part: [float(np.mean([value(own, part) for own in run])) for run in runs] for part in panels}

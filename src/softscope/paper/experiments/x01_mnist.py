@@ -65,7 +65,7 @@ def run(settings: PlaneSettings, store: Store, engine: Engine) -> Result:
     every: list[Detected] = engine.map(partial(detected, store), plans, threads=settings.threads, label="X1b")
     own, others = every[: settings.runs], every[settings.runs :]
     named = [(f"{one.network.plan.net} on {one.network.plan.data.name}, seed {one.seed}", one.numbers) for one in every]
-    from ..plots.familiarity import familiarity_histograms
+    from ..plots.benchmark import familiarity_histograms
 
     first = own[0]
     return Result(
@@ -145,7 +145,7 @@ def _network_row(one: Detected) -> dict[str, Any]:
 
 
 def _spread(own: list[Detected], others: list[Detected]) -> "Figure":
-    from ..plots.examples import triple_spread
+    from ..plots.plane import triple_spread
 
     groups = [own, *([one] for one in others)]
     names = [", ".join(group[0].network.head.classes or ()) for group in groups]
@@ -158,7 +158,7 @@ def _spread(own: list[Detected], others: list[Detected]) -> "Figure":
 
 def _picture(settings: PlaneSettings, one: Detected) -> "Figure":
     from ...estimators import scores
-    from ..plots.examples import examples_and_plane
+    from ..plots.plane import examples_and_plane
 
     network, numbers = one.network, one.numbers
     rng = np.random.default_rng([settings.seed, 2])

@@ -325,7 +325,7 @@ def _table_row(name: str, one: Detected) -> dict[str, Any]:
 
 
 def _figures(settings: StructureSettings, main: Parts, aligned: Parts, scales: Parts) -> dict[str, Any]:
-    from ..plots.familiarity import familiarity_histograms
+    from ..plots.benchmark import familiarity_histograms
     from ..plots.structures import Outcome, flattened, loss_figure, scale_figure, structure_figure, structure_planes
 
     outcomes, planes, histograms = [], {}, {}

@@ -247,7 +247,7 @@ def _rows_to_show(network: TrainedNetwork) -> dict[str, Any]:
 
 
 def _histograms(runs: dict[Case, list[Detected]]) -> "Figure":
-    from ..plots.familiarity import familiarity_histograms
+    from ..plots.benchmark import familiarity_histograms
 
     first = [own[0] for own in runs.values()]
     return familiarity_histograms(

@@ -167,7 +167,7 @@ def _tables(directions: dict[str, Depths]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _picture(directions: dict[str, Depths]) -> Any:
-    from ..plots.depth import against_depth
+    from ..plots.curves import against_depth
 
     names = ("accuracy", *SHOWN)
     return against_depth(

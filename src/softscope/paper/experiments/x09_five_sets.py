@@ -334,9 +334,7 @@ _PANELS = {
 
 def _figures(lines: Lines) -> "dict[str, Figure | bytes]":
     """By name, the experiment's own picture first."""
-    from ..plots.causes import causes_beside
-    from ..plots.familiarity import familiarity_by_set
-    from ..plots.grids import auroc_grids
+    from ..plots.benchmark import auroc_grids, causes_beside, familiarity_by_set
 
     paper = table.paper_lines("X9")
     first = {f"{name} ({trained_how(runs[0])})": runs[0].diagnosis for name, runs in lines.items()}

@@ -30,7 +30,7 @@ from .x10_plans import GREY, LAST, SCALES, SCRATCH, TUNED, TransferSettings, act
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..plots.pretrained import Layer, Sure
+    from ..plots.plane import Layer, Sure
 
 __all__ = ["SCALES", "run"]
 
@@ -274,9 +274,8 @@ _SURE = 7  # images of each network
 
 def _figures(kinds: Kinds) -> "dict[str, Figure | bytes]":
     """By name, the experiment's own picture first."""
-    from ..plots.causes import causes_beside
-    from ..plots.grids import auroc_grids
-    from ..plots.pretrained import few_colours, final_layers, surest
+    from ..plots.benchmark import auroc_grids, causes_beside
+    from ..plots.plane import few_colours, final_layers, surest
 
     tuned, paper = kinds[TUNED], table.paper_lines("X10")
     shown = {"fine-tuned": TUNED, "last layer": LAST, "scratch": SCRATCH}
@@ -316,7 +315,7 @@ def _captions(how: str) -> dict[str, str]:
 
 def surest_of(own: Judged, count: int = _SURE) -> "list[Sure]":
     """Of each class the OOD image taken for it with most confidence; of these the `count` surest."""
-    from ..plots.pretrained import Sure
+    from ..plots.plane import Sure
 
     best: dict[int, tuple[float, str, int]] = {}
     for name, features in own.network.ood.items():
@@ -331,7 +330,7 @@ def surest_of(own: Judged, count: int = _SURE) -> "list[Sure]":
 
 
 def _layer(own: Judged) -> "Layer":
-    from ..plots.pretrained import Layer
+    from ..plots.plane import Layer
 
     ood = np.concatenate([features.array() for features in own.network.ood.values()])
     return Layer(own.network.head, own.network.test.array(), ood)

@@ -367,7 +367,7 @@ def _part(features: FeatureSet, rows: slice) -> FeatureSet:
 
 
 def _picture(settings: RemedySettings, readings: Sequence[Readings]) -> Any:
-    from ..plots.dials import dials
+    from ..plots.curves import dials
 
     return dials(
         {

@@ -1,6 +1,7 @@
 """Softmax confidence over a plane: a 2-D input space, or the first two principal components of the final layer."""
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,12 @@ from ...arrays import Floats
 from ...estimators.softmax import entropy
 from ...geometry import Plane
 from ...head import Head
-from ...reporting.style import CONFIDENCE_MAP, INK, OOD, PAGE, class_look, new_figure, style
+from ...reporting.style import CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN, class_look, new_figure, style, to_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 _GRID = 220
 
@@ -119,3 +121,181 @@ def _window(points: NDArray) -> list[tuple[float, float]]:
     low, high = points.min(axis=0), points.max(axis=0)
     half = 0.56 * max(float((high - low).max()), 1e-9)
     return [(float(centre) - half, float(centre) + half) for centre in (low + high) / 2]
+
+
+_ROWS, _COLUMNS = 3, 4
+
+
+def examples_and_plane(
+    head: Head,
+    images: tuple[NDArray, NDArray],
+    features: tuple[NDArray, NDArray, NDArray],
+    threshold: float,
+    names: tuple[str, str],
+    remark: str = "",
+) -> "Figure":
+    """Images of the test and the OOD set, and U_entropy over the first two components of their features.
+
+    `features` are z of test points, their labels, and z of OOD points; `threshold` is the uncertainty that 5 % of
+    training points exceed; `names` are those of the two sets; `remark` stands above the picture.
+    """
+    test, labels, ood = features
+    with style():
+        figure = new_figure(PAGE, 3.9)
+        figure.suptitle(remark, fontsize=8)
+        left, right = figure.subplots(1, 2, width_ratios=(0.6, 1.0))
+        _thumbnails(left, images, names)
+        clouds = [Cloud(test, labels), Cloud(ood)]
+        picture = map_final_layer(right, head, Plane.principal(test, ood), clouds, threshold)
+        right.set(title="Final layer")
+        confidence_bar(figure, picture, [right], head.n_classes)
+        known = {f"train, class {k}": f"test, class {head.class_name(k)}" for k in range(head.n_classes)}
+        handles, texts = right.get_legend_handles_labels()
+        shown = [known.get(text, text) for text in texts]
+        figure.legend(handles, shown, loc="outside lower center", ncols=len(shown), handletextpad=0.3)
+    return figure
+
+
+def _thumbnails(axes: "Axes", images: tuple[NDArray, NDArray], names: tuple[str, str]) -> None:
+    """Both sets below each other, `_ROWS` x `_COLUMNS` each, framed in their colours."""
+    blocks = [_tiled(own[..., 0]) for own in images]
+    height, width = blocks[0].shape
+    gap = height // 4
+    for number, (block, name, colour) in enumerate(zip(blocks, names, (TRAIN, OOD))):
+        top = number * (height + gap)
+        axes.imshow(block, cmap="gray_r", extent=(0, width, top + height, top), vmin=0, vmax=255)
+        axes.plot([0, width, width, 0, 0], [top, top, top + height, top + height, top], color=colour, linewidth=1.6)
+        axes.text(0, top - gap / 5, name, color=colour, weight="bold", va="bottom", fontsize=8)
+    axes.set(xlim=(-2, width + 2), ylim=(2 * height + gap + 2, -gap))
+    axes.axis("off")
+
+
+def _tiled(images: NDArray) -> NDArray:
+    few = images[: _ROWS * _COLUMNS]
+    blank = np.zeros((_ROWS * _COLUMNS - len(few), *few.shape[1:]), few.dtype)
+    edge = max(1, few.shape[1] // 12)
+    tiles = np.pad(np.concatenate([few, blank]), ((0, 0), (edge, edge), (edge, edge)))
+    height, width = tiles.shape[1:]
+    arranged = tiles.reshape(_ROWS, _COLUMNS, height, width).swapaxes(1, 2)
+    whole: NDArray = arranged.reshape(_ROWS * height, _COLUMNS * width)
+    return whole
+
+
+def triple_spread(names: list[str], entropy: list[float], density: list[float], chosen: int) -> "Figure":
+    """AUROC of U_entropy and U_density for each choice of training classes, sorted; number `chosen` stands out."""
+    order = np.argsort(entropy)
+    with style():
+        figure = new_figure(PAGE, 0.9 + 0.22 * len(names))
+        axes = figure.subplots()
+        places = np.arange(len(names))
+        axes.plot(np.asarray(entropy)[order], places, "o", color=TRAIN, label="U_entropy")
+        axes.plot(np.asarray(density)[order], places, "D", color=FAINT, markersize=4, label="U_density")
+        axes.set_yticks(places, [names[number] for number in order])
+        axes.get_yticklabels()[int(np.flatnonzero(order == chosen)[0])].set_fontweight("bold")
+        axes.grid(axis="x")
+        axes.set(xlabel="AUROC against the OOD data, %", ylabel="training classes", xlim=(None, 100.5))
+        axes.set_ylim(-0.6, len(names) - 0.4)
+        figure.legend(loc="outside upper center", ncols=2)
+    return figure
+
+
+_GRID, _POINTS = 90, 250
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A final layer: its head, z of test inputs, z of OOD inputs."""
+
+    head: Head
+    test: NDArray
+    ood: NDArray
+
+
+@dataclass(frozen=True)
+class Sure:
+    """An OOD image, the class it was taken for, and how surely (max_i s_i)."""
+
+    image: NDArray
+    taken_for: str
+    confidence: float
+
+
+def final_layers(rows: Mapping[str, Mapping[str, Layer]]) -> "Figure":
+    """One row a kind of network, one column a data set: U_entropy behind test points (dots) and OOD points (crosses).
+
+    Each plane is that of the first two principal components of both.
+    """
+    columns = len(next(iter(rows.values())))
+    with style():
+        figure = new_figure(PAGE, 0.7 + 1.45 * len(rows))
+        grid = figure.subplots(len(rows), columns, squeeze=False)
+        for places, (kind, layers) in zip(grid, rows.items()):
+            for axes, layer in zip(places, layers.values()):
+                _plane(axes, layer)
+            places[0].set_ylabel(kind)
+        for axes, title in zip(grid[0], next(iter(rows.values()))):
+            axes.set_title(title)
+        handles, names = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=2, markerscale=2)
+    return figure
+
+
+def few_colours(figure: "Figure") -> bytes:
+    """The figure as PNG with a palette of 256 colours: photographs take a third of the space, and look the same."""
+    from PIL import Image
+
+    stream = io.BytesIO()
+    with Image.open(io.BytesIO(to_png(figure))) as picture:
+        picture.convert("RGB").quantize(256).save(stream, "png", optimize=True)
+    return stream.getvalue()
+
+
+def _plane(axes: "Axes", layer: Layer) -> None:
+    rng = np.random.default_rng(0)
+    test, ood = (z[np.sort(rng.permutation(len(z))[:_POINTS])] for z in (layer.test, layer.ood))
+    plane = Plane.principal(test, ood)
+    points = [plane.project(z) for z in (test, ood)]
+    whole = np.concatenate(points)
+    low, high = whole.min(axis=0), whole.max(axis=0)
+    margin = 0.05 * (high - low)
+    (left, bottom), (right, top) = low - margin, high + margin
+    mesh = np.stack(np.meshgrid(np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID)), axis=-1)
+    values = entropy(layer.head.logits(plane.lift(mesh.reshape(-1, 2)))).reshape(_GRID, _GRID)
+    axes.imshow(
+        values, extent=(left, right, bottom, top), origin="lower", cmap=f"{CONFIDENCE_MAP}_r", vmin=0.0,
+        vmax=float(np.log(layer.head.n_classes)), aspect="auto", interpolation="bilinear",
+    )  # fmt: skip
+    axes.plot(*points[1].T, "x", color=OOD, markersize=2.2, markeredgewidth=0.6, label="OOD", linestyle="none")
+    axes.plot(
+        *points[0].T, "o", color=TRAIN, markersize=2.0, markeredgecolor="white", markeredgewidth=0.2, label="test",
+        linestyle="none",
+    )  # fmt: skip
+    axes.set(xticks=[], yticks=[])
+
+
+def surest(rows: Mapping[str, Sequence[Sure]]) -> "Figure":
+    """One row a network: its surest OOD images, each with the class it was taken for and the confidence."""
+    columns = max(len(row) for row in rows.values())
+    with style():
+        figure = new_figure(PAGE, 0.2 + 1.22 * len(rows))
+        grid = figure.subplots(len(rows), columns, squeeze=False)
+        for places, (title, row) in zip(grid, rows.items()):
+            for axes in places:
+                axes.set(xticks=[], yticks=[])
+                axes.spines[:].set_visible(False)
+            for axes, one in zip(places, row):
+                image = one.image[..., 0] if one.image.shape[-1] == 1 else one.image
+                axes.imshow(image, cmap="gray", vmin=0, vmax=255)
+                axes.set_xlabel(f"{_short(one.taken_for)}\n{_percent(one.confidence)}", fontsize=6, labelpad=2)
+            places[0].set_ylabel(title, fontweight="bold")
+    return figure
+
+
+def _percent(confidence: float) -> str:
+    """Never 100 %, which no softmax reaches."""
+    return f"{min(100 * confidence, 99.9):.1f} %" if confidence < 0.999 else "> 99.9 %"
+
+
+def _short(name: str, letters: int = 15) -> str:
+    words = name.replace("_", " ")
+    return words if len(words) <= letters else f"{words[: letters - 1]}…"

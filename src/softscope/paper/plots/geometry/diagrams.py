@@ -9,7 +9,7 @@ from ....geometry import exact_region, linear_region, simplex
 from ....head import Head
 from ....reporting.style import CLASS_COLOURS, COLUMN, FAINT, INK, OOD, PAGE, new_figure
 from ...claims.order import draw_cosines, log_odds_of, slope_in_plane
-from .pieces import arrow, boundaries, fill_region, note, outline, square, weights
+from .regions import arrow, boundaries, fill_region, note, outline, square, weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

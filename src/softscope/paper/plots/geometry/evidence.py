@@ -9,8 +9,7 @@ from ....reporting.style import CLASS_COLOURS, CLASS_MARKERS, FAINT, INK, OOD, P
 from ...claims import optimum as t12
 from ...claims import order, volume
 from ...claims.strength import equal_gaps_exponent, top_gap
-from .pieces import boundaries, ellipses, fill, fill_region, square
-from .regions import EPSILON, THREE_CLASSES
+from .regions import EPSILON, THREE_CLASSES, boundaries, ellipses, fill, fill_region, square
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

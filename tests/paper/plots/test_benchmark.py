@@ -3,7 +3,7 @@
 import numpy as np
 
 from softscope.diagnosis.model import Histogram
-from softscope.paper.plots.familiarity import familiarity_by_set
+from softscope.paper.plots.benchmark import familiarity_by_set
 
 
 def histogram(train: tuple[int, ...], test: tuple[int, ...], svhn: tuple[int, ...]) -> Histogram:
