@@ -1,6 +1,7 @@
 """A guarded ONNX file: equal to Python for every score, checked at export and again, run without softscope."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -14,12 +15,15 @@ torch = pytest.importorskip("torch")
 from softscope.errors import SoftscopeError  # noqa: E402
 from softscope.features import FeatureSet  # noqa: E402
 from softscope.guard import Guard  # noqa: E402
-from softscope.guard.exporting import OUTPUTS, Pixels, check_guarded, export_guarded  # noqa: E402
+from softscope.guard.exporting import OUTPUTS, check_guarded, export_guarded  # noqa: E402
 from softscope.head import Head  # noqa: E402
+from softscope.images import Preprocessing  # noqa: E402
 
-from .test_wrapping import DENSITIES, INSIDE, Net  # noqa: E402
+from .test_onnx_pixels import photo, pillow  # noqa: E402
+from .test_wrapping import DENSITIES, INSIDE, Net, Words, words_and_guard  # noqa: E402
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)
+PIXELS = Preprocessing(mean=MEAN, std=STD)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +85,7 @@ def assert_agrees(guard, path, pictures, z):
 def test_every_score_but_kernel_density_is_the_same_in_the_file(model, parts, tmp_path, chosen):
     head, train, known, fresh, z = parts
     guard = Guard.fit(head, train, known, chosen, 0.1)
-    export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    export_guarded(guard, model, tmp_path / "g.onnx", preprocessing=PIXELS)
     assert_agrees(guard, tmp_path / "g.onnx", fresh, z)
 
 
@@ -89,14 +93,14 @@ def test_every_score_but_kernel_density_is_the_same_in_the_file(model, parts, tm
 def test_every_promise_goes_into_the_file(model, parts, tmp_path, options):
     head, _, known, fresh, z = parts
     guard = Guard.fit(head, None, known, "energy", 0.2, **options)
-    export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    export_guarded(guard, model, tmp_path / "g.onnx", preprocessing=PIXELS)
     assert_agrees(guard, tmp_path / "g.onnx", fresh, z)
 
 
 def test_another_rate_may_be_asked_for_with_each_batch(model, parts, tmp_path):
     head, train, known, fresh, _ = parts
     guard = Guard.fit(head, train, known)
-    export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    export_guarded(guard, model, tmp_path / "g.onnx", preprocessing=PIXELS)
     said = run(tmp_path / "g.onnx", fresh, rate=np.array([0.3]))
     np.testing.assert_array_equal(said["alarm"], said["p"] <= 0.3)
     assert said["alarm"].sum() > run(tmp_path / "g.onnx", fresh)["alarm"].sum()
@@ -110,21 +114,57 @@ def test_graphs_of_old_and_new_operators_are_extended(net, parts, tmp_path, opse
         dynamic_axes={"image": {0: "n"}}, opset_version=opset, dynamo=False,
     )  # fmt: skip
     guard = Guard.fit(head, train, known)
-    export_guarded(guard, tmp_path / "m.onnx", tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    export_guarded(guard, tmp_path / "m.onnx", tmp_path / "g.onnx", preprocessing=PIXELS)
     assert_agrees(guard, tmp_path / "g.onnx", fresh, z)
 
 
 def test_a_torch_module_is_exported_too(net, parts, tmp_path):
     head, train, known, fresh, z = parts
     guard = Guard.fit(head, train, known)
-    export_guarded(guard, net, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD), example=torch.zeros(2, 3, 9, 9))
+    export_guarded(guard, net, tmp_path / "g.onnx", preprocessing=PIXELS, example=torch.zeros(2, 3, 9, 9))
     assert_agrees(guard, tmp_path / "g.onnx", fresh, z)
+
+
+@pytest.mark.parametrize("place", [0, -1, "mean"])
+def test_of_a_sequence_it_is_the_row_that_the_answer_was_made_from(tmp_path, place):
+    net = Words(place, softmax=True).eval()
+    words, z, guard = words_and_guard(net)
+    export_guarded(guard, net, tmp_path / "g.onnx", example=words[:2])
+    session = ort.InferenceSession(str(tmp_path / "g.onnx"), providers=["CPUExecutionProvider"])
+    scores, alarms = session.run(["uncertainty", "alarm"], {"input": words.numpy()})
+    np.testing.assert_allclose(scores, guard.uncertainty(z), rtol=1e-5)
+    np.testing.assert_array_equal(alarms, guard.alarms(z))
+    assert check_guarded(tmp_path / "g.onnx")["samples"]["shapes"] == {"input": [4, 6]}
+
+
+def test_a_sequence_whose_answer_is_made_from_another_row_is_refused(tmp_path):
+    net = Words(2).eval()
+    words, _, guard = words_and_guard(net)
+    with pytest.raises(SoftscopeError, match="from neither the first, the last nor the mean"):
+        export_guarded(guard, net, tmp_path / "g.onnx", example=words[:2])
+
+
+@pytest.mark.parametrize("way", [{}, {"crop": 0.875, "interpolation": "bicubic"}], ids=str)
+def test_images_of_any_size_are_resized_inside_and_the_difference_from_pillow_is_said(net, parts, tmp_path, way):
+    head, train, known, *_ = parts
+    guard = Guard.fit(head, train, known)
+    asked = Preprocessing(mean=MEAN, std=STD, size=(9, 9), **way)
+    words = export_guarded(guard, net, tmp_path / "g.onnx", preprocessing=asked, example=torch.zeros(2, 3, 9, 9))
+    assert words["resizing"]["levels"] <= 4
+    assert words["resizing"]["share"] < 0.5
+    for height, width in ((20, 31), (64, 48)):
+        images = np.stack([photo(np.random.default_rng(seed), height, width) for seed in range(20)])
+        said = run(tmp_path / "g.onnx", images)
+        with torch.no_grad():
+            z = net.body(torch.from_numpy(asked.apply(pillow(asked, images)))).numpy()
+        # a level of 255 more or less in some pixels of tall images
+        np.testing.assert_allclose(said["uncertainty"], guard.uncertainty(z), rtol=0.02 if height > width else 1e-5)
 
 
 def test_the_file_says_what_it_is_and_is_checked_again(model, parts, tmp_path):
     head, train, known, *_ = parts
     guard = Guard.fit(head, train, known)
-    words = export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    words = export_guarded(guard, model, tmp_path / "g.onnx", preprocessing=PIXELS)
     again = check_guarded(tmp_path / "g.onnx")
     assert again == json.loads(json.dumps(words))
     assert (again["sha256"], again["classes"]) == (guard.sha256, ["a", "b", "ç", "d"])
@@ -141,7 +181,7 @@ def test_the_file_says_what_it_is_and_is_checked_again(model, parts, tmp_path):
 def test_it_runs_in_a_process_that_can_not_import_softscope(model, parts, tmp_path):
     head, train, known, fresh, _ = parts
     guard = Guard.fit(head, train, known)
-    export_guarded(guard, model, tmp_path / "g.onnx", pixels=Pixels(MEAN, STD))
+    export_guarded(guard, model, tmp_path / "g.onnx", preprocessing=PIXELS)
     np.save(tmp_path / "x.npy", fresh)
     code = (
         "import sys; sys.modules['softscope'] = None\n"
@@ -159,11 +199,12 @@ def test_what_can_not_be_exported_is_one_line(model, parts, guard, tmp_path):
     (tmp_path / "x.onnx").write_bytes(b"nothing")
     own = Guard.fit(head, train, known)
     for given, with_guard, options, message in (
-        (model, guard, {}, "no layer of the model has the weights 4 x 12"),
-        (tmp_path / "x.onnx", own, {}, "not an ONNX model|no layer"),
+        (model, guard, {}, "the last layer of the model doesn't have the weights 4 x 12"),
+        (tmp_path / "x.onnx", own, {}, "not an ONNX model"),
         (tmp_path / "no.onnx", own, {}, "no such file"),
         (model, Guard.fit(head, train, known, "kde"), {}, "kde: this score can't run inside a model"),
-        (model, own, {"pixels": Pixels((1, 2), (1, 2))}, "Give 3 numbers each"),
+        (model, own, {"preprocessing": Preprocessing(size=(8, 8))}, "not images of .8, 8."),
+        (model, own, {"preprocessing": Preprocessing(size=(9, 9), interpolation="box")}, "Use bilinear or bicubic"),
         (object(), own, {}, "without an example batch"),
     ):
         with pytest.raises(SoftscopeError, match=message):
@@ -193,6 +234,9 @@ def test_the_command_line_exports_and_shows(softscope, model, parts, tmp_path, m
     ):
         code, _, err = softscope(f"guard {line}")
         assert (code, message in err) == (2, True)
+    code, out, err = softscope(f"guard export {model} guard.safetensors -o any.onnx {scaling} --size 9 --crop 0.9")
+    assert (code, err) == (0, "")
+    assert re.search(r"of pixels differ from Pillow's, by at most \d of 255 levels, and scores by at most", out)
     code, _, err = softscope(f"guard export {model} guard.safetensors -o raw.onnx --raw-input")
     assert (code, err) == (0, "")
     session = ort.InferenceSession("raw.onnx", providers=["CPUExecutionProvider"])

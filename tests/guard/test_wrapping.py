@@ -146,6 +146,55 @@ def test_a_row_that_can_not_be_scored_is_an_alarm(net, parts):
     assert said.alarm.tolist() == [True, True]
 
 
+class Words(nn.Module):
+    """Sequences of 6 words to features of 12 numbers each to 4 classes; the answer is that of one place or the mean."""
+
+    def __init__(self, place, softmax=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.body = nn.Embedding(50, 12), nn.Sequential(nn.Linear(12, 12), nn.ReLU())
+        self.head = nn.Linear(12, 4)
+        self.place, self.softmax = place, softmax
+
+    def words(self, words):
+        """The features of each word, which depend on the others too."""
+        rows = self.embedding(words)
+        return self.body(rows + rows.mean(1, keepdim=True))
+
+    def pooled(self, rows):
+        return rows.mean(1) if self.place == "mean" else rows[:, self.place]
+
+    def forward(self, words):
+        answer = self.pooled(self.head(self.words(words)))
+        return answer.softmax(1) if self.softmax else answer
+
+
+def words_and_guard(net):
+    """Fresh words, their features, and a guard of the network."""
+    words = torch.from_numpy(np.random.default_rng(3).integers(0, 50, (900, 6)))
+    with torch.no_grad():
+        z = net.pooled(net.words(words)).numpy()
+    head = Head(net.head.weight.detach().numpy(), net.head.bias.detach().numpy())
+    known = FeatureSet(z[500:800])
+    return words[800:], z[800:], Guard.fit(head, (z[:500], np.arange(500) % 4), known, "mahalanobis", 0.1)
+
+
+@pytest.mark.parametrize("place", [0, -1, 2, "mean"])
+@pytest.mark.parametrize("softmax", [False, True])
+def test_of_a_sequence_it_is_the_row_that_the_answer_was_made_from(place, softmax):
+    net = Words(place, softmax).eval()
+    words, z, guard = words_and_guard(net)
+    assert_agrees(guard, guard.wrap(net), words, z)
+
+
+def test_a_sequence_without_an_answer_for_each_input_is_refused():
+    net = Words(0).eval()
+    words, _, guard = words_and_guard(net)
+    net.pooled = lambda rows: rows
+    with pytest.raises(SoftscopeError, match="expected one row, or a sequence, for each answer"):
+        guard.wrap(net)(words)
+
+
 def test_a_guard_of_another_model_and_kernel_density_are_refused(parts, world, guard, net):
     with pytest.raises(SoftscopeError, match="Net: no layer has the weights 4 x 12 of the guard's head"):
         guard.wrap(net)

@@ -11,6 +11,7 @@ import typer
 
 from ..errors import SoftscopeError
 from . import options
+from .extract import Bgr, Crop, Interpolation, Mean, Scale, Size, Std, pixel_options
 from .options import AsJson, Quiet
 
 if TYPE_CHECKING:
@@ -109,8 +110,7 @@ def show(path: GuardFile, as_json: AsJson = False) -> None:
     from ..guard import Guard, check_guarded
 
     if path.suffix.lower() == ".onnx":
-        described = check_guarded(path)
-        show_guard(path, described["guard"] | {"sha256": described["sha256"]}, as_json=as_json)
+        show_guarded(path, check_guarded(path), as_json=as_json)
         return
     show_guard(path, Guard.load(path).describe(), as_json=as_json)
 
@@ -146,22 +146,31 @@ def export(
     model: Annotated[Path, typer.Argument(help="A classifier, an .onnx file.", metavar="MODEL")],
     path: GuardFile,
     out: Annotated[Path, options.out("The guarded model, an .onnx file.")],
-    mean: Annotated[str, typer.Option(help="Mean of each channel, pixels from 0 to 1.")] = "0,0,0",
-    std: Annotated[str, typer.Option(help="Standard deviation of each channel.")] = "1,1,1",
+    size: Size = None,
+    crop: Crop = None,
+    interpolation: Interpolation = None,
+    mean: Mean = None,
+    std: Std = None,
+    scale: Scale = None,
+    bgr: Bgr = False,
     raw_input: Annotated[
         bool, typer.Option("--raw-input", help="Take what the model takes, not uint8 images.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model and its guard as one ONNX graph: images in; class, probability, uncertainty, p and alarm out."""
-    from ..guard import Guard, Pixels
+    """Write a model and its guard as one ONNX graph: images in; class, probability, uncertainty, p and alarm out.
 
-    scaling = Pixels(options.numbers("--mean", mean), options.numbers("--std", std))
+    With --size the graph takes images of any size and resizes them as Pillow does.
+    """
+    from ..guard import Guard
+    from ..images import Preprocessing
+
+    asked = pixel_options(size, crop, interpolation, mean, std, scale, bgr, None)
     if out.suffix.lower() != ".onnx":
         raise SoftscopeError(f"{out}: the guarded model is an .onnx file", "Give it a name that ends in .onnx")
     loaded = Guard.load(path)
-    words = loaded.export(model, out, pixels=None if raw_input else scaling)
-    show_guard(out, words["guard"] | {"sha256": words["sha256"]}, as_json=as_json)
+    words = loaded.export(model, out, preprocessing=None if raw_input else Preprocessing().changed(**asked))
+    show_guarded(out, words, as_json=as_json)
 
 
 @guard.command()
@@ -185,6 +194,12 @@ def serve(
     service = Service(Guard.load(path), rate=drift_rate, state=state)
     print(f"softscope: http://{host}:{port}/v2/models/{name}/infer, /metrics; stop with Ctrl-C", file=sys.stderr)
     serve_guard(service, host, port, name, body_bytes=body_mb << 20)
+
+
+def show_guarded(path: Path, words: dict[str, Any], *, as_json: bool) -> None:
+    """Print what a guarded model says of itself."""
+    described = words["guard"] | {name: words.get(name) for name in ("sha256", "preprocessing", "resizing")}
+    show_guard(path, described, as_json=as_json)
 
 
 def show_guard(path: Path, described: dict[str, Any], *, as_json: bool) -> None:
@@ -215,8 +230,17 @@ def show_guard(path: Path, described: dict[str, Any], *, as_json: bool) -> None:
             ),
             ("alarm above", above),
             *([("guard sha256", described["sha256"])] if "sha256" in described else []),
+            *([("input", f"uint8 images; {described['preprocessing']}")] if described.get("preprocessing") else []),
+            *([("resizing", _resizing(described["resizing"]))] if described.get("resizing") else []),
             *([("recalibrated", _parent(described["parent"]))] if described["parent"] else []),
         ]
+    )
+
+
+def _resizing(resizing: dict[str, Any]) -> str:
+    return (
+        f"inside; on sample images {percent(resizing['share'])} of pixels differ from Pillow's, by at most "
+        f"{resizing['levels']} of 255 levels, and scores by at most {resizing['scores']:.2g} of their size"
     )
 
 

@@ -12,7 +12,6 @@ from .conformal import Promise
 from .guard import Guard
 
 if TYPE_CHECKING:
-    from .exporting import Pixels as Pixels
     from .exporting import check_guarded as check_guarded
     from .exporting import export_guarded as export_guarded
     from .monitor import Evidence as Evidence

@@ -45,7 +45,7 @@ def check_apart(train: FeatureSet, calibration: FeatureSet) -> None:
     if not shared:
         return
     what = f"{calibration.name}: {len(shared):,} of {len(calibration):,} calibration rows are rows of {train.name}"
-    if 2 * len(shared) > len(once):
+    if 2 * len(shared) > len(calibration):
         raise SoftscopeError(what, "Calibrate on rows that the network and the estimator were not trained on")
     warnings.warn(f"{what}: expect more false alarms than promised", stacklevel=3)
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 _PREFIX = "softscope_"
 
@@ -45,6 +44,17 @@ class Graph:
         else:
             node = self.add(operator, value, axes=[axis], keepdims=0)
         return node
+
+    def where(self, condition: "Node", one: Any, other: Any) -> "Node":
+        """`one` where the condition holds, else `other`."""
+        node: Node = self.add("Where", condition, one, other)
+        return node
+
+    def move_to_front(self, begin: int) -> None:
+        """Put the nodes from `begin` on before all others: a graph lists its nodes in the order they run."""
+        nodes = list(self.graph.node)
+        del self.graph.node[:]
+        self.graph.node.extend([*nodes[begin:], *nodes[:begin]])
 
     def output(self, node: "Node", name: str, kind: int) -> None:
         """Give `node` to the outside as `name`, one value of ONNX type `kind` per row."""
@@ -124,6 +134,9 @@ class Node:
     def log(self) -> "Node":
         return self._add("Log", self)
 
+    def floor(self) -> "Node":
+        return self._add("Floor", self)
+
     def sqrt(self) -> "Node":
         return self._add("Sqrt", self)
 
@@ -131,8 +144,8 @@ class Node:
         """log(w) x / (w - 1) with w = 1 + x as rounded, and x where w is 1: ONNX has no log1p (Kahan's way)."""
         rounded = self + 1.0
         same = rounded == 1.0
-        step = self._add("Where", same, 1.0, rounded - 1.0)
-        return self._add("Where", same, self, rounded.log() * self / step)
+        step = self.graph.where(same, 1.0, rounded - 1.0)
+        return self.graph.where(same, self, rounded.log() * self / step)
 
     def double(self) -> "Node":
         return self.cast(np.float64)
@@ -150,6 +163,10 @@ class Node:
     def reshape(self, *shape: int) -> "Node":
         return self._add("Reshape", self, self.graph.whole(*shape))
 
+    def scalar(self) -> "Node":
+        """The one value of a vector, without an axis."""
+        return self.reshape()
+
     def matmul(self, other: "Node") -> "Node":
         return self._add("MatMul", self, other)
 
@@ -163,6 +180,9 @@ class Node:
     def amax(self, axis: int) -> "Node":
         return self.graph.reduce("ReduceMax", self, axis)
 
+    def mean(self, axis: int) -> "Node":
+        return self.graph.reduce("ReduceMean", self, axis)
+
     def argmax(self, axis: int) -> "Node":
         return self._add("ArgMax", self, axis=axis, keepdims=0)
 
@@ -174,12 +194,6 @@ class Node:
         return self._add("Slice", self, whole(start), whole(start + length), whole(axis))
 
 
-def values_of(graph: Any) -> dict[str, NDArray]:
-    """The constants of a graph by name: initializers and Constant nodes."""
-    from onnx import numpy_helper
-
-    values = {entry.name: numpy_helper.to_array(entry) for entry in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
-            values[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
-    return values
+def dimensions(entry: Any) -> list[int | None]:
+    """The sizes of a graph's input or output, None where they are free."""
+    return [d.dim_value if d.HasField("dim_value") else None for d in entry.type.tensor_type.shape.dim]

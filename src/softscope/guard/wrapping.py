@@ -49,8 +49,8 @@ class GuardedModel(nn.Module):
     def forward(self, *inputs: Any, **named: Any) -> Guarded:
         """The model's logits [N, K] of a batch, and uncertainty, p-value and alarm [N] of each."""
         self._seen.clear()
-        self.model(*inputs, **named)
-        z, logits = _rows(self._seen[-2]), _rows(self._seen[-1])
+        answer = self.model(*inputs, **named)
+        z, logits = _one_row_each(self._seen[-2], self._seen[-1], answer)
         self._seen.clear()
         constants = {name: getattr(self, f"guard_{name}") for name in self._names}
         wide = constants["calibration"].dtype
@@ -88,13 +88,32 @@ def _layer_of(guard: Guard, model: nn.Module) -> nn.Module:
     )
 
 
-def _rows(values: torch.Tensor) -> torch.Tensor:
-    """[N, F] of what the last layer saw or gave: one row per input, maps averaged over their positions."""
-    if values.ndim == 4:
-        return values.mean((2, 3))
-    if values.ndim == 2:
-        return values
-    raise SoftscopeError(
-        f"the last layer sees a tensor of shape {tuple(values.shape)}, expected one row per input",
-        "Wrap the model in a module whose last layer sees one row per input",
-    )
+def _one_row_each(z: torch.Tensor, logits: torch.Tensor, answer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features [N, H] and logits [N, K] of what the last layer saw and gave.
+
+    Maps [N, H, height, width] are averaged over their places. Of a sequence [N, T, H] it is the row ([CLS], the last
+    word, any) or the mean of all rows that the model's answer was made from: the one whose softmax is nearest to the
+    answer's, which may be logits or a softmax itself.
+    """
+    if z.ndim == 2:
+        return z, logits
+    if z.ndim == 4:
+        return z.mean((2, 3)), logits.mean((2, 3))
+    whole = _answer(answer)
+    if z.ndim != 3 or whole is None or whole.shape != (logits.shape[0], logits.shape[2]):
+        raise SoftscopeError(
+            f"the last layer sees a tensor of shape {tuple(z.shape)}, expected one row, or a sequence, for each answer",
+            "Wrap the model in a module whose last layer sees one row per input",
+        )
+    rows, made = (torch.cat([values.mean(1, keepdim=True), values], 1) for values in (z, logits))
+    softmax, said = made.softmax(2), whole[:, None]
+    apart = torch.minimum((softmax - said.softmax(2)).abs().amax(2), (softmax - said).abs().amax(2))
+    place = apart.argmin(1)
+    every = torch.arange(len(place), device=place.device)
+    return rows[every, place], made[every, place]
+
+
+def _answer(output: Any) -> torch.Tensor | None:
+    """The logits in what a model returned: a tensor, the first of several, or `logits` of a Hugging Face model."""
+    first = output[0] if isinstance(output, tuple | list) else getattr(output, "logits", output)
+    return first if isinstance(first, torch.Tensor) else None

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .extracting import extract_sets as extract_sets
     from .files import Options as Options
     from .files import WrittenSet as WrittenSet
+    from .onnx_graph import OnnxHead as OnnxHead
+    from .onnx_graph import find_head as find_head
     from .opened import OpenedModel as OpenedModel
     from .opened import check_logits as check_logits
     from .opening import open_model as open_model
@@ -32,6 +34,7 @@ _HOMES = {
     "command": ("DiagnosisFiles", "class_names", "roles", "write_features", "write_splits"),
     "extracting": ("extract", "extract_sets"),
     "files": ("Options", "WrittenSet"),
+    "onnx_graph": ("OnnxHead", "find_head"),
     "opened": ("OpenedModel", "check_logits"),
     "opening": ("open_model",),
     "plan": ("Plan", "make_plan"),
