@@ -1,6 +1,10 @@
 """Hugging Face classifiers: heads found without inputs, folders with their processor, texts with their tokenizer."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -80,6 +84,29 @@ def test_a_folder_brings_its_classes_and_preprocessing(folder, tmp_path):
     with torch.no_grad():
         own = hugging_face("ViT").eval()(torch.from_numpy(x)).logits.numpy()
     np.testing.assert_allclose(head.logits(features.array()[:1]), own, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_name_on_the_hub_opens_offline_from_the_hubs_own_cache(folder, tmp_path):
+    snapshot = tmp_path / "hub" / "models--zoo--vit" / "snapshots" / ("0" * 40)
+    shutil.copytree(folder, snapshot)
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text("0" * 40)
+    np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 256, (4, 40, 50, 3), dtype=np.uint8))
+    # The hub's library reads these variables when it is imported, hence a process of its own.
+    offline = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    words = ["extract", "hf:zoo/vit", "images.npy", "-o", "features"]
+    command = [sys.executable, "-m", "softscope", *words]
+    done = subprocess.run(command, cwd=tmp_path, env=offline, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    head = sx.Head.load(tmp_path / "features" / "head.safetensors")
+    assert head.classes == ("cat", "dog", "hen", "owl", "pig")
+    np.testing.assert_array_equal(head.weight, hugging_face("ViT").classifier.weight.detach().numpy())
+    words[1] = "hf:zoo/gone"
+    done = subprocess.run([*command[:3], *words], cwd=tmp_path, env=offline, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "zoo/gone: can't be opened as a Hugging Face classifier" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_an_object_takes_dict_batches_and_made_up_labels_are_no_names():
