@@ -16,6 +16,8 @@ VGG_BLOCKS = (
 )
 # ImageNet's ResNet18 has 11,689,512 parameters; the 7x7 stem and the 1000-class layer are exchanged.
 RESNET_BODY = 11_689_512 - 7 * 7 * 3 * 64 - (512 + 1) * 1000 + 3 * 3 * 3 * 64
+VIT_STEM = 27 * 24 + 2 * 24 + 9 * 24 * 64 + 2 * 64 + 2 * (9 * 128 * 128 + 2 * 128) - 9 * 64 * 128 + 16 * 128
+VIT_BLOCK = 2 * 128 + 129 * 3 * 128 + 129 * 128 + 2 * 128 + 129 * 256 + 257 * 128
 
 CASES = [
     ("toy", {}, (2,), 16, 3, 3 * 16 + 17 * 16 + 17 * 3),
@@ -30,6 +32,7 @@ CASES = [
     ("vgg", {"blocks": 3}, (28, 28, 1), 512, 10, sum(VGG_BLOCKS[:3]) + (128 * 3 * 3 + 1) * 512 + 513 * 10),
     ("vgg", {"blocks": 4}, (28, 28, 1), 512, 10, sum(VGG_BLOCKS) + (128 + 1) * 512 + 513 * 10),
     ("resnet18", {"classes": 100}, (32, 32, 3), 512, 100, RESNET_BODY + 513 * 100),
+    ("vit", {}, (32, 32, 3), 128, 10, VIT_STEM + 3 * VIT_BLOCK + 2 * 128 + 129 * 10),
     # The published Lite0 and Lite1 have 4,652,008 and 5,416,680 parameters with their 1000-class layer.
     ("efficientnet_lite", {"variant": "lite0", "classes": 7}, (64, 64, 3), 1280, 7, 4_652_008 - 1281 * 993),
     ("efficientnet_lite", {"classes": 1000}, (64, 64, 3), 1280, 1000, 5_416_680),

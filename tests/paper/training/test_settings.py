@@ -46,8 +46,10 @@ def test_fields_that_joined_later_leave_the_names_of_older_runs_alone():
     assert plain(TrainSettings(average=0.25))["average"] == 0.25
 
 
-def test_adam_keeps_its_rate():
+def test_adam_keeps_its_rate_and_adamw_has_one_cycle():
     assert {TrainSettings(lr=1e-3).rate(step, 10) for step in range(10)} == {1e-3}
+    adamw, sgd = (TrainSettings(optimizer=name, lr=1e-3) for name in ("adamw", "sgd"))
+    assert [adamw.rate(step, 10) for step in range(10)] == [sgd.rate(step, 10) for step in range(10)]
 
 
 @pytest.mark.parametrize(

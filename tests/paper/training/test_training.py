@@ -13,6 +13,7 @@ from softscope.errors import SoftscopeError
 from softscope.paper.nets import build, load_model
 from softscope.paper.training import TrainSettings, evaluate, train
 from softscope.paper.training.checkpoint import FILE
+from softscope.paper.training.loop import _optimizer
 
 FAST = TrainSettings(epochs=4, batch=32, lr=0.01, threads=1)
 
@@ -60,7 +61,7 @@ def test_a_small_network_learns_the_digits(digits):
     assert result.seconds > 0
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
 def test_the_same_settings_give_the_same_bits_and_another_seed_does_not(blobs, optimizer):
     found = []
     for seed in (0, 0, 1):
@@ -76,6 +77,7 @@ def test_the_same_settings_give_the_same_bits_and_another_seed_does_not(blobs, o
     ("name", "config", "settings"),
     [
         ("filter", {}, {"optimizer": "adam"}),
+        ("filter", {}, {"optimizer": "adamw", "weight_decay": 0.05}),
         ("filter", {}, {"optimizer": "sgd", "weight_decay": 5e-4, "augment": "crop+flip"}),
         ("vgg", {"blocks": 2, "size": 9}, {"optimizer": "adam", "precision": "bfloat16"}),
     ],
@@ -211,6 +213,20 @@ def test_evaluation_agrees_with_numpy_and_restores_the_training_mode(digits):
     log_sum = np.log(np.exp(logits - logits.max(1, keepdims=True)).sum(1)) + logits.max(1)
     assert found.loss == pytest.approx(np.mean(log_sum - logits[np.arange(70), labels]), rel=1e-5)
     assert found.accuracy == np.mean(logits.argmax(1) == labels)
+
+
+def test_adamw_decays_matrices_alone():
+    net = build("toy")
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.fill_(1.0)
+    optimizer = _optimizer(net, TrainSettings(optimizer="adamw", lr=0.1, weight_decay=0.5))
+    for parameter in net.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    for parameter in net.parameters():
+        kept = 1 - 0.1 * 0.5 if parameter.ndim > 1 else 1.0
+        np.testing.assert_allclose(parameter.detach().numpy(), kept, rtol=1e-6)
 
 
 def test_label_smoothing_is_off_unless_asked_for(blobs):

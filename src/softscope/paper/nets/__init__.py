@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .tuning import Tuner as Tuner
     from .tuning import into_tail as into_tail
     from .tuning import through_tail as through_tail
+    from .vit import SmallViT as SmallViT
 
 NETS = {
     "toy": "Toy",
@@ -38,6 +39,7 @@ NETS = {
     "vgg": "VGG",
     "resnet18": "ResNet18",
     "efficientnet_lite": "EfficientNetLite",
+    "vit": "SmallViT",
 }
 
 _HOMES = {
@@ -47,6 +49,7 @@ _HOMES = {
     "efficientnet": ("EfficientNetLite",),
     "saving": ("SavedModel", "load_model", "open_saved", "save_model"),
     "tuning": ("Tuner", "into_tail", "through_tail"),
+    "vit": ("SmallViT",),
 }
 __getattr__ = lazily(__name__, _HOMES)
 
@@ -60,6 +63,7 @@ __all__ = [
     "ResNet18",
     "SavedModel",
     "Small",
+    "SmallViT",
     "Toy",
     "Tuner",
     "build",

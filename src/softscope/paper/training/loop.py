@@ -234,6 +234,11 @@ def _optimizer(net: nn.Module, settings: TrainSettings) -> torch.optim.Optimizer
         raise SoftscopeError("nothing to train: every parameter is frozen", "Set requires_grad on some of them")
     if settings.optimizer == "adam":
         return torch.optim.Adam(trained, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
+    if settings.optimizer == "adamw":
+        matrices = [parameter for parameter in trained if parameter.ndim > 1]
+        rest = [parameter for parameter in trained if parameter.ndim <= 1]
+        groups = [{"params": matrices}, {"params": rest, "weight_decay": 0.0}]
+        return torch.optim.AdamW(groups, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
     return torch.optim.SGD(
         trained,
         lr=settings.lr,

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from ...canonical import LATER
 from ...errors import SoftscopeError
 
-Optimizer = Literal["adam", "sgd"]
+Optimizer = Literal["adam", "adamw", "sgd"]
 Augment = Literal["none", "crop", "crop+flip"]
 Precision = Literal["auto", "float32", "bfloat16"]
 
@@ -16,8 +16,9 @@ Precision = Literal["auto", "float32", "bfloat16"]
 class TrainSettings:
     """Same settings, same data, same machine: the same weights to the last bit (on the CPU).
 
-    optimizer     "adam" (constant rate) or "sgd" (Nesterov, one-cycle rate with its peak at `lr`)
-    warm_up       share of the steps over which the rate of "sgd" rises to its peak; a cosine brings it down afterwards
+    optimizer     "adam" (constant rate), "sgd" (Nesterov) or "adamw" (decay of matrices alone, not of biases and
+                  norms), the last two with a one-cycle rate that has its peak at `lr`
+    warm_up       share of the steps over which a one-cycle rate rises to its peak; a cosine brings it down afterwards
     average       share of the steps, counted from the end, whose weights are averaged to give the trained network;
                   batch norm is estimated again for them. 0: the last weights
     augment       "none", "crop" (4 pixels of black padding) or "crop+flip"; only where the data set calls for it
@@ -62,7 +63,7 @@ class TrainSettings:
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of `step` (from 0) out of `steps`."""
-        return one_cycle(step, steps, self.lr, self.warm_up) if self.optimizer == "sgd" else self.lr
+        return self.lr if self.optimizer == "adam" else one_cycle(step, steps, self.lr, self.warm_up)
 
 
 def one_cycle(step: int, steps: int, peak: float, warm_up: float = 0.3) -> float:
