@@ -146,3 +146,31 @@ def test_diagnose_takes_a_model_and_loaders():
     diagnosis = sx.diagnose(net, train=loader(300), test=loader(150), ood={"far": loader(100, 4.0)})
     assert set(diagnosis.ood) == {"far"}
     assert diagnosis.train.rows == 300
+
+
+def test_diagnose_takes_the_options_of_a_model(tmp_path):
+    rng = np.random.default_rng(0)
+    for split, rows in (("train", 90), ("test", 60), ("far", 40)):
+        pixels = rng.integers(0, 256, (rows, 4, 4, 3), dtype=np.uint8)
+        labels = np.arange(rows) % 3
+        pixels[np.arange(rows), :, :, labels] = 255
+        extra = {} if split == "far" else {"labels": labels}
+        np.savez(tmp_path / f"{split}.npz", images=pixels, **extra)
+
+    class Wrapped(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return {"noise": x, "answer": self.last(x.mean((2, 3)))}
+
+    sets = {"train": tmp_path / "train.npz", "test": tmp_path / "test.npz", "ood": {"far": tmp_path / "far.npz"}}
+    names = ["red", "green", "blue"]
+    diagnosis = sx.diagnose(Wrapped(), **sets, classes=names, output="answer", mean=(0.5,), limit=60, batch=16)
+    assert diagnosis.train.rows == 60
+    with pytest.raises(SoftscopeError, match="limit 0"):
+        sx.diagnose(Wrapped(), **sets, limit=0)
+    head = sx.Head(np.eye(3, dtype=np.float32))
+    with pytest.raises(SoftscopeError, match="size: said of a model, but a Head"):
+        sx.diagnose(head, train=ROWS, test=ROWS, ood={"far": ROWS}, size=224)

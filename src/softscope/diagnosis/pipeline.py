@@ -46,22 +46,28 @@ def diagnose(
     estimators: Sequence[str | Estimator] = DEFAULT,
     progress: Progress | None = None,
     keep_scores: bool = False,
+    **model_options: Any,
 ) -> Diagnosis:
     """Whether the head's softmax confidence tells `ood` from `test` inputs, and where it doesn't, why.
 
     `head` is a Head, and each set whatever `FeatureSet.of` takes: a FeatureSet, an array, a path, or a pair (features,
     labels). Or `head` is a model, and each set data for it, as in `softscope.extract`: a loader, arrays, a folder of
-    images. `train` needs labels; with labels `test` tells more. `estimators` are names, or instances in place of the
-    defaults of their name; U_max, U_entropy, U_cool and U_density are always among them. The same arguments give the
-    same diagnosis but for `provenance`. `keep_scores` keeps the score of every row in `Diagnosis.row_scores`.
+    images; `model_options` go there (weights, classes, processor, size, mean, limit ...). `train` needs labels; with
+    labels `test` tells more. `estimators` are names, or instances in place of the defaults of their name; U_max,
+    U_entropy, U_cool and U_density are always among them. The same arguments give the same diagnosis but for
+    `provenance`. `keep_scores` keeps the score of every row in `Diagnosis.row_scores`.
     """
     if not isinstance(head, Head):
         from ..models import extract_sets
 
         sets = {"train": train, "test": test, **{f"ood/{name}": data for name, data in ood.items()}}
-        head, features = extract_sets(head, sets)
+        head, features = extract_sets(head, sets, **model_options)
         train, test = features["train"], features["test"]
         ood = {name: features[f"ood/{name}"] for name in ood}
+    elif model_options:
+        raise SoftscopeError(
+            f"{', '.join(model_options)}: said of a model, but a Head and features were given", "Leave it out"
+        )
     # Loaded before threads are limited, which would else last beyond this call.
     import sklearn.ensemble
     import sklearn.linear_model  # noqa: F401

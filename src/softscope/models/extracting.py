@@ -29,6 +29,7 @@ def extract(
     *,
     classes: Sequence[str] | None = None,
     batch: int = BATCH,
+    limit: int | None = None,
     out: str | os.PathLike[str] | None = None,
     name: str = "features",
     progress: Progress = silent,
@@ -38,10 +39,13 @@ def extract(
 
     `model` is whatever `open_model` takes, `options` go there. `data` is a path to images, or inputs as the model takes
     them: arrays, tensors, a dict, a DataLoader, a Dataset, any iterable of batches; `labels` belong to arrays. Images
-    keep their labels only where their class names are the model's. With `out` the features are saved there.
+    keep their labels only where their class names are the model's; `limit` draws so many of them, balanced over the
+    classes. With `out` the features are saved there.
     """
     given = data if labels is None else (data, labels)
-    head, sets = extract_sets(model, {name: given}, classes=classes, batch=batch, progress=progress, **options)
+    head, sets = extract_sets(
+        model, {name: given}, classes=classes, batch=batch, limit=limit, progress=progress, **options
+    )
     features = sets[name]
     if out is not None:
         features.save(out)
@@ -55,6 +59,7 @@ def extract_sets(
     *,
     classes: Sequence[str] | None = None,
     batch: int = BATCH,
+    limit: int | None = None,
     progress: Progress = silent,
     **options: Any,
 ) -> tuple[Head, dict[str, FeatureSet]]:
@@ -67,10 +72,12 @@ def extract_sets(
         raise SoftscopeError("no set to extract", "Give at least one")
     if batch < 1:
         raise SoftscopeError(f"batch {batch}: too small", "Give a whole number of at least 1")
+    if limit is not None and limit < 1:
+        raise SoftscopeError(f"limit {limit}: too small", "Give a whole number of at least 1")
     opened = open_model(model, classes=classes, **options)
     paths = {name: data for name, data in sets.items() if isinstance(data, str | os.PathLike | ImageSource)}
     sources = {name: data if isinstance(data, ImageSource) else open_images(data, name) for name, data in paths.items()}
-    plan = make_plan(opened, sources, declared="train" in sources) if sources else None
+    plan = make_plan(opened, sources, limit=limit, declared="train" in sources) if sources else None
     head = plan.head if plan else None
     extracted = {}
     for name, data in sets.items():

@@ -169,7 +169,8 @@ def _set_plan(name: str, source: ImageSource, opened: OpenedModel, head: Head, l
     """Rows and labels of a set.
 
     Labels stay where all classes of the data are the model's; where the model knows some of the classes of its own
-    data set, its rows stay; other data is unfamiliar and has no labels.
+    data set, its rows stay; other data is unfamiliar and has no labels. Labels without names stay in a set that is
+    declared to be the model's own (`findings` says if they don't fit).
     """
     rows = np.arange(len(source))
     labels: NDArray[np.int64] | None = None
@@ -190,6 +191,12 @@ def _set_plan(name: str, source: ImageSource, opened: OpenedModel, head: Head, l
             )
         else:
             notes.append("its classes are not the model's, so its labels are left out")
+    elif source.labels is not None and not source.class_names and role in FAMILIAR:
+        if source.labels.max() < head.n_classes:
+            labels = source.labels
+            notes.append("its labels have no class names, so they are taken as the numbers of the model's outputs")
+        else:
+            notes.append(f"its labels go up to {source.labels.max()}, so they are not the model's and are left out")
     if limit is not None and limit < len(rows):
         drawn = balanced_rows(labels if labels is not None else np.zeros(len(rows), np.int64), limit)
         rows, labels = rows[drawn], None if labels is None else labels[drawn]
