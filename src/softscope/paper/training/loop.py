@@ -237,7 +237,7 @@ def _optimizer(net: nn.Module, settings: TrainSettings) -> torch.optim.Optimizer
     if settings.optimizer == "adamw":
         matrices = [parameter for parameter in trained if parameter.ndim > 1]
         rest = [parameter for parameter in trained if parameter.ndim <= 1]
-        groups = [{"params": matrices}, {"params": rest, "weight_decay": 0.0}]
+        groups: list[dict[str, Any]] = [{"params": matrices}, {"params": rest, "weight_decay": 0.0}]
         return torch.optim.AdamW(groups, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
     return torch.optim.SGD(
         trained,
