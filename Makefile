@@ -29,9 +29,12 @@ test: $(VENV)/installed
 test-slow: $(VENV)/installed
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
-# 30,000 damaged files of every format; CONTRIBUTING.md says how to repeat one case.
+# 30,000 damaged files of every format, then 200 kills; CONTRIBUTING.md says how to repeat one case.
+faults: export OMP_NUM_THREADS = 1
+faults: export OPENBLAS_NUM_THREADS = 1
 faults: $(VENV)/installed
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.faults.campaign $(ARGS)
+	$(BIN)/python -m tests.faults.campaign $(ARGS)
+	$(BIN)/python -m tests.faults.kills
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

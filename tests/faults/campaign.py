@@ -24,9 +24,11 @@ from random import Random
 from softscope.errors import SoftscopeError
 from softscope.progress import bar
 
-from .formats import FORMATS, Format
+from .formats import CORE, TORCH, Format
 from .mutators import MUTATORS
+from .production import PRODUCTION
 
+FORMATS = CORE + TORCH + PRODUCTION
 SECONDS, MEGABYTES = 10.0, 2000.0
 
 

@@ -19,14 +19,19 @@ Use = Callable[[Path], object]
 
 @dataclass(frozen=True)
 class Format:
-    """`make(folder)` writes a sound file and gives its path; `use(path)` reads it as a command would."""
+    """`make(folder)` writes a sound file and gives its path; `use(path)` reads it as a command would.
+
+    `opened`: the command opens the file itself; a request comes over the wire.
+    """
 
     name: str
     make: Callable[[Path], Path]
     use: Use
+    opened: bool = True
 
 
-def _z(rows: int = ROWS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def draw(rows: int = ROWS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Features of three classes, with labels."""
     rng = np.random.default_rng(seed)
     labels = np.arange(rows) % CLASSES
     return (3 * np.eye(CLASSES, FEATURES)[labels] + rng.normal(size=(rows, FEATURES))).astype(np.float32), labels
@@ -35,11 +40,12 @@ def _z(rows: int = ROWS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @cache
 def _parts() -> tuple[Head, FeatureSet, FeatureSet]:
     head = Head(np.eye(CLASSES, FEATURES, dtype=np.float32), np.zeros(CLASSES), classes=["a", "b", "c"])
-    return head, FeatureSet(*_z()), FeatureSet(*_z(seed=1))
+    return head, FeatureSet(*draw()), FeatureSet(*draw(seed=1))
 
 
 @cache
-def _guard() -> Guard:
+def sound_guard() -> Guard:
+    """A guard on the density of features of three classes."""
     head, train, test = _parts()
     return Guard.fit(head, train, test, Density(), false_alarms=0.1)
 
@@ -47,23 +53,23 @@ def _guard() -> Guard:
 @cache
 def _diagnosis() -> Diagnosis:
     head, train, test = _parts()
-    return diagnose(head, train, test, {"far": FeatureSet(_z(seed=2)[0] + 2)}, bootstraps=20)
+    return diagnose(head, train, test, {"far": FeatureSet(draw(seed=2)[0] + 2)}, bootstraps=20)
 
 
 def _saved(what: str, folder: Path) -> Path:
     head, train, _ = _parts()
     path = folder / f"{what}.safetensors"
-    {"features": train, "head": head, "guard": _guard()}[what].save(path)
+    {"features": train, "head": head, "guard": sound_guard()}[what].save(path)
     return path
 
 
 def _npy(folder: Path) -> Path:
-    np.save(folder / "z.npy", _z()[0])
+    np.save(folder / "z.npy", draw()[0])
     return folder / "z.npy"
 
 
 def _npz(pack: Callable, folder: Path) -> Path:
-    z, labels = _z()
+    z, labels = draw()
     pack(folder / "z.npz", z=z, labels=labels)
     return folder / "z.npz"
 
@@ -72,7 +78,7 @@ def _parquet(folder: Path) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    z, labels = _z()
+    z, labels = draw()
     pq.write_table(pa.table({"z": list(z), "labels": labels}), folder / "z.parquet")
     return folder / "z.parquet"
 
@@ -109,7 +115,7 @@ def _checkpoint(folder: Path) -> Path:
     from softscope.paper.nets import build
     from softscope.paper.training import TrainSettings, train
 
-    z, labels = _z()
+    z, labels = draw()
     train(build("toy"), z[:, :2], labels, TrainSettings(epochs=1, threads=1), checkpoint_dir=folder)
     return folder / "checkpoint.safetensors"
 
@@ -123,7 +129,7 @@ def _weights(folder: Path) -> Path:
 
 def _use_features(path: Path) -> object:
     features = FeatureSet.open(path)
-    return _guard().p_values(features) if features.n_features == FEATURES else features.array().sum()
+    return sound_guard().p_values(features) if features.n_features == FEATURES else features.array().sum()
 
 
 def _use_head(path: Path) -> object:
@@ -158,7 +164,7 @@ def _use_checkpoint(path: Path) -> object:
     from softscope.paper.nets import build
     from softscope.paper.training import TrainSettings, train
 
-    z, labels = _z()
+    z, labels = draw()
     return train(build("toy"), z[:, :2], labels, TrainSettings(epochs=1, threads=1), checkpoint_dir=path.parent)
 
 
@@ -170,7 +176,8 @@ def _use_weights(path: Path) -> object:
     return load_weights(nn.Linear(4, 3), path)
 
 
-def _onnx(folder: Path) -> Path:
+def onnx_file(folder: Path) -> Path:
+    """A network of grey images of 8 x 8 with five features and three classes."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
@@ -215,9 +222,8 @@ TORCH = (
     Format("model", _model, _use_model),
     Format("checkpoint", _checkpoint, _use_checkpoint),
     Format("weights.pt", _weights, _use_weights),
-    Format("onnx", _onnx, _use_onnx),
+    Format("onnx", onnx_file, _use_onnx),
 )
-FORMATS = CORE + TORCH
 
 
 def zip_member(content: bytes, name: str, member: bytes) -> bytes:
