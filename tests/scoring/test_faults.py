@@ -1,4 +1,4 @@
-"""Killed workers and drivers, and a full disk: the final table is that of an undisturbed run, nothing twice."""
+"""Killed workers, nodes and drivers, and a full disk: the final table is that of an undisturbed run, nothing twice."""
 
 import json
 import os
@@ -108,6 +108,50 @@ def test_a_driver_killed_with_kill_9_goes_on_where_it_stopped(work, engine):
     summary = ended(start(work))
     assert summary["skipped"] == whole
     assert {file: file.stat().st_ino for file in stamps} == stamps
+    check(work, summary)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Three nodes of one CPU each on this machine."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        small = {"num_cpus": 1, "object_store_memory": 80 << 20}
+        cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
+        try:
+            for _ in range(2):
+                cluster.add_node(**small)
+            cluster.wait_for_nodes()
+            yield cluster
+        finally:
+            cluster.shutdown()
+
+
+def test_a_full_disk_at_one_node_is_one_line_and_the_next_run_ends_it(work, world, cluster):
+    np.save(work.folder / "large.npy", np.repeat(world.fresh, 8, axis=0))
+    node = cluster.list_all_nodes()[-1].node_id
+    place = {"engine": "ray", "workers": 3, "address": cluster.address, "unit_bytes": 60_000}
+    _, errors = start(work, full_node=node, largest_file=6000, **place).communicate(timeout=400)
+    assert "can't be written" in errors.splitlines()[-1]
+    assert not list(work.out.glob(".*.part"))
+    whole = outputs(work)
+    summary = ended(start(work, **place))
+    assert summary["skipped"] == whole < summary["outputs"]
+    calm = score(work.folder, world.density, work.out.with_name("calm"), engine=Engine(workers=1), unit_bytes=60_000)
+    assert summary["rows"] == calm.counted.rows == UNITS * 60 + 1 + 8 * len(world.fresh)
+    assert pq.read_table(work.out).equals(pq.read_table(work.out.with_name("calm")))
+
+
+def test_a_killed_node_loses_nothing(work, cluster):
+    process = start(work, engine="ray", workers=3, address=cluster.address)
+    wait_until(lambda: outputs(work) >= 3, process)
+    cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+    assert outputs(work) < UNITS
+    summary = ended(process)
+    assert summary["skipped"] == 0
     check(work, summary)
 
 

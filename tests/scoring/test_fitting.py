@@ -108,3 +108,13 @@ def test_parts_are_merged_in_an_order_that_their_number_sets(count):
     assert merged.replace("(", "").replace(")", "").split() == [str(number) for number in range(count)]
     depth = max(merged[:place].count("(") - merged[:place].count(")") for place in range(len(merged) + 1))
     assert depth == int(np.ceil(np.log2(count)))
+
+
+@pytest.mark.parametrize("name", ["knn", "nnguide"])
+def test_a_bank_is_the_same_sample_of_the_rows_however_they_are_cut(world, train, name):
+    whole = estimator(name, max_rows=100, seed=3).fit(world.head, FeatureSet.open(train))
+    with sharded_features(train, HERE, shard_rows=37) as shards:
+        cut = estimator(name, max_rows=100, seed=3).fit(world.head, shards)
+    assert cut.rows_ == whole.rows_ == 100
+    assert all(np.array_equal(cut.state()[name], array) for name, array in whole.state().items())
+    assert np.array_equal(cut.uncertainty(world.fresh), whole.uncertainty(world.fresh))

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -62,24 +63,34 @@ def extract(
     limit: Limit = None,
     batch: BatchSize = 64,
     keep_images: Annotated[bool, typer.Option("--keep-images", help="Write the images beside the features.")] = False,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: Annotated[int | None, options.whole("--workers", "Workers of Ray at once, if not one per core.")] = None,
     dry_run: DryRun = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the head of MODEL and its features of each split of DATA, checked against the model's own logits."""
+    from ..engine import Engine
     from ..models import Options, make_plan, write_splits
     from ..progress import bar
 
+    where = Engine(engine, workers, address)
     pixels = pixel_options(size, crop, interpolation, mean, std, scale, bgr, channels)
     with bar(show=not quiet) as progress:
         sources = _chosen(open_data(data), split, data)
-        opened = open_named(model, weights, classes, logits, device, pixels)
-        plan = make_plan(opened, sources, limit=limit, layer=layer)
+        opener = partial(open_named, model, weights, classes, logits, device, pixels)
+        plan = make_plan(opener(), sources, limit=limit, layer=layer)
         if not quiet or dry_run:
             typer.echo("\n".join(plan.lines()), err=not dry_run)
         if dry_run:
             return
-        written = write_splits(plan, Path(out), Options(batch, keep_images, progress))
+        spread = None
+        if where.name == "ray":
+            from ..scoring import Spread
+
+            spread = Spread(opener, where, batch, progress)
+        written = write_splits(plan, Path(out).absolute(), Options(batch, keep_images, progress, spread))
     if as_json:
         told = {"head": str(Path(out) / "head.safetensors"), "classes": plan.head.n_classes}
         told |= {"features": plan.head.n_features, "sets": [asdict(each) for each in written]}

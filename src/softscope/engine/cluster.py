@@ -35,7 +35,8 @@ def map_on_cluster(
     with joined(address, None if workers is None else workers * threads) as ray:
         devices = gpus if ray.cluster_resources().get("GPU") else 0
         remote = ray.remote(num_cpus=threads, num_gpus=devices, max_retries=_RETRIES)(_limited)
-        return _collect(ray, lambda item: remote.remote(task, item, threads), items, workers or len(items), tick)
+        known = ray.put(task)  # once, however many items there are
+        return _collect(ray, lambda item: remote.remote(known, item, threads), items, workers or len(items), tick)
 
 
 @contextmanager

@@ -90,7 +90,8 @@ class Decoder:
             try:
                 image = self._pixels(content, name)
             except (OSError, ValueError, SyntaxError, EOFError, IndexError, OverflowError) as error:
-                bad.append(f"{name}: {first_line(error)}")
+                # Pillow's words end in an address in memory, which would make every run's files different ones.
+                bad.append(f"{name}: {first_line(error).partition(' <')[0]}")
                 continue
             images.append(image)
             positions.append(position)

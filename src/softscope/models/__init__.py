@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     from .extracting import extract as extract
     from .extracting import extract_sets as extract_sets
     from .files import Options as Options
+    from .files import Part as Part
     from .files import WrittenSet as WrittenSet
+    from .files import write_part as write_part
     from .onnx_graph import OnnxHead as OnnxHead
     from .onnx_graph import find_head as find_head
     from .opened import OpenedModel as OpenedModel
     from .opened import check_logits as check_logits
     from .opening import open_model as open_model
     from .plan import Plan as Plan
+    from .plan import SetPlan as SetPlan
+    from .plan import first_images as first_images
     from .plan import make_plan as make_plan
     from .torch import TorchModel as TorchModel
     from .torch import extract_features as extract_features
@@ -33,11 +37,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "command": ("DiagnosisFiles", "class_names", "roles", "write_features", "write_splits"),
     "extracting": ("extract", "extract_sets"),
-    "files": ("Options", "WrittenSet"),
+    "files": ("Options", "Part", "WrittenSet", "write_part"),
     "onnx_graph": ("OnnxHead", "find_head"),
     "opened": ("OpenedModel", "check_logits"),
     "opening": ("open_model",),
-    "plan": ("Plan", "make_plan"),
+    "plan": ("Plan", "SetPlan", "first_images", "make_plan"),
     "torch": ("TorchModel", "extract_features"),
 }
 __getattr__ = lazily(__name__, _HOMES)

@@ -4,14 +4,15 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import spans
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..files import read_safetensors, safetensors_header, stream_safetensors, write_safetensors
@@ -36,16 +37,27 @@ class WrittenSet:
 
 @dataclass(frozen=True)
 class Options:
-    """How features are taken: images per batch, and whether the images are written beside them for a report."""
+    """How features are taken: images per batch, and whether the images are written beside them for a report.
+
+    `spread` has parts written by others, on many machines for example; without it this process writes them.
+    """
 
     batch: int = 64
     keep_images: bool = False
     progress: Progress = silent
+    spread: Callable[[Plan, SetPlan, Sequence["Part"]], Any] | None = None
 
     def __post_init__(self) -> None:
         """Every number is checked before anything is opened."""
         if self.batch < 1:
             raise SoftscopeError(f"batch {self.batch}: too small", "Give a whole number of at least 1")
+
+
+class Part(NamedTuple):
+    """Consecutive rows of a set, and the file that keeps their features until the set is whole."""
+
+    rows: slice
+    path: Path
 
 
 def write_set(plan: Plan, name: str, path: str | os.PathLike[str], options: Options | None = None) -> WrittenSet:
@@ -75,12 +87,14 @@ def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Optio
     for older in target.parent.glob(f".{target.stem}-*.parts"):
         if older != folder:
             shutil.rmtree(older, ignore_errors=True)
-    parts = []
-    for start in range(0, len(chosen.rows), _PART_ROWS):
-        span = slice(start, min(start + _PART_ROWS, len(chosen.rows)))
-        parts.append(folder / f"{start:09d}.safetensors")
-        if not _whole(parts[-1], plan.head.n_features):
-            _write_part(plan, chosen, span, parts[-1], options)
+    cut = [Part(span, folder / f"{span.start:09d}.safetensors") for span in spans(len(chosen.rows), _PART_ROWS)]
+    missing = [part for part in cut if not _whole(part.path, plan.head.n_features)]
+    if options.spread is not None and missing:
+        options.spread(plan, chosen, missing)
+    else:
+        for part in missing:
+            write_part(plan, chosen, part, options)
+    parts = [part.path for part in cut]
     described = [(read_safetensors(part)[0]["positions"], json.loads(_metadata(part)["skipped"])) for part in parts]
     positions = np.concatenate([each for each, _ in described])
     skipped = [each for _, names in described for each in names]
@@ -103,13 +117,14 @@ def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Optio
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write_part(plan: Plan, chosen: SetPlan, span: slice, path: Path, options: Options) -> None:
-    reads = list(read_set(plan, chosen, span, options.batch, options.progress))
+def write_part(plan: Plan, chosen: SetPlan, part: Part, options: Options) -> None:
+    """Read some rows of a set through the model and keep their features, with their sha256."""
+    reads = list(read_set(plan, chosen, part.rows, options.batch, options.progress))
     features = np.concatenate([read.features for read in reads])
     positions = np.concatenate([read.positions for read in reads])
     skipped = json.dumps([each for read in reads for each in read.bad])
     digest = hashlib.sha256(features.tobytes() + positions.tobytes()).hexdigest()
-    write_safetensors(path, {"positions": positions, "z": features}, {"skipped": skipped, "sha256": digest})
+    write_safetensors(part.path, {"positions": positions, "z": features}, {"skipped": skipped, "sha256": digest})
 
 
 def _whole(path: Path, columns: int) -> bool:

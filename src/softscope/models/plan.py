@@ -83,7 +83,7 @@ def make_plan(
     """
     first = next(iter(sources.values()))
     opened.preprocessing = fitted_size(opened, first)
-    probe = _peek(first, _decoder(opened, first))
+    probe = first_images(first, _decoder(opened, first))
     head = opened.prepare(opened.preprocessing.apply(probe[:2]), layer)
     names_from = "from the model"
     if opened.classes is None:
@@ -104,7 +104,7 @@ def fitted_size(opened: OpenedModel, source: ImageSource) -> Preprocessing:
     if chosen.size is not None or chosen.layout == "pixels":
         return chosen
     try:
-        sample = _peek(source, chosen.decoder())
+        sample = first_images(source, chosen.decoder())
     except SoftscopeError as error:
         if "pixels, others are" not in error.what:
             raise
@@ -209,11 +209,11 @@ def _decoder(opened: OpenedModel, source: ImageSource) -> Decoder:
     if chosen.layout != "pixels" or chosen.size is None:
         return chosen.decoder()
     as_it_is = replace(chosen, size=None).decoder()
-    first = fit_images(_peek(source, as_it_is, rows=1), (*chosen.size, chosen.channels))
+    first = fit_images(first_images(source, as_it_is, rows=1), (*chosen.size, chosen.channels))
     return as_it_is if first.shape[1:3] == chosen.size else chosen.decoder()
 
 
-def _peek(source: ImageSource, decoder: Decoder, rows: int = _PEEK_ROWS) -> NDArray[np.uint8]:
+def first_images(source: ImageSource, decoder: Decoder, rows: int = _PEEK_ROWS) -> NDArray[np.uint8]:
     """The first few images that decode."""
     wanted = np.unique(np.linspace(0, len(source) - 1, min(rows, len(source))).astype(np.int64))
     bad: list[str] = []

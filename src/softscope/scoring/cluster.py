@@ -15,6 +15,9 @@ from .job import Job
 from .outputs import Counts
 from .plan import Unit
 
+# An actor that died with its node keeps the units it was given, and needs room elsewhere: half of the CPUs may go.
+_CPUS = 0.5
+
 
 class ScoreUnits:
     """What Ray Data calls with batches of one unit: an actor that keeps its guards from unit to unit.
@@ -72,6 +75,7 @@ def score_on_cluster(
                 ScoreUnits,
                 fn_constructor_args=([known], [listed]),
                 batch_size=1,
+                num_cpus=_CPUS,
                 num_gpus=1 if gpus else None,
                 compute=ActorPoolStrategy(size=size),
             )

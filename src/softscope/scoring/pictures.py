@@ -92,8 +92,7 @@ class Pictures:
         )
         for decoded in decoder.decode_all(contents()):
             paths, rows, known = waiting.popleft()
-            # Pillow's words end in an address in memory, which would make every run's table another.
-            named = (words.partition(" <")[0].partition(": ") for words in decoded.bad)
+            named = (words.partition(": ") for words in decoded.bad)
             bad = {int(number): f"is not an image that can be decoded ({reason})" for number, _, reason in named}
             yield Pixels(paths, rows, decoded.images, np.array(decoded.positions, np.int64), bad | dict(known))
 
