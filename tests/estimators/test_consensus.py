@@ -6,7 +6,7 @@ from scipy.stats import combine_pvalues
 
 from softscope import FeatureSet, Head, SoftscopeError
 from softscope.estimators import Consensus, estimator
-from softscope.estimators.consensus import surprise
+from softscope.estimators.consensus import surprise, surprise_levels
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +34,19 @@ def test_at_calibration_scores_it_is_scipys_fisher_statistic_of_counted_p_values
 def test_log_p_is_strictly_monotone_on_both_sides_and_between_calibration_scores():
     levels = np.sort(np.random.default_rng(1).normal(size=50))
     grid = np.linspace(-20, 20, 2001)
-    assert (np.diff(surprise(grid, levels)) > 0).all()
-    assert surprise(levels[:1], levels)[0] == 0
-    assert surprise(levels[-1:], levels)[0] == pytest.approx(np.log(51 / 2))
-    tied = np.repeat(levels, 3)
-    np.testing.assert_allclose(surprise(levels, tied), [-np.log((1 + (tied >= s).sum()) / 151) for s in levels])
+    known = surprise_levels(levels)
+    assert (np.diff(surprise(grid, *known)) > 0).all()
+    assert surprise(levels[:1], *known)[0] == 0
+    assert surprise(levels[-1:], *known)[0] == pytest.approx(np.log(51 / 2))
+    tied = np.random.default_rng(2).permutation(np.repeat(levels, 3))
+    expected = [-np.log((1 + (tied >= s).sum()) / 151) for s in levels]
+    np.testing.assert_allclose(surprise(levels, *surprise_levels(tied)), expected)
+
+
+def test_a_part_whose_calibration_scores_are_all_equal_still_tells_rows_apart():
+    known = surprise_levels(np.full(20, 3.0))
+    assert np.isfinite(surprise(np.array([-1e9, 3.0, 1e9]), *known)).all()
+    assert (np.diff(surprise(np.array([2.0, 3.0, 4.0]), *known)) > 0).all()
 
 
 def test_the_unit_of_the_features_does_not_matter(world):
@@ -52,3 +60,16 @@ def test_the_unit_of_the_features_does_not_matter(world):
 def test_a_share_that_leaves_nothing_is_refused(world, share):
     with pytest.raises(SoftscopeError, match="held_out"):
         Consensus(held_out=share).fit(*world)
+
+
+@pytest.mark.parametrize("parts", ["", "consensus", "nonsense, energy"])
+def test_parts_that_are_not_other_scores_are_refused(world, parts):
+    with pytest.raises(SoftscopeError, match="parts"):
+        Consensus(parts=parts).fit(*world)
+
+
+def test_other_parts_are_summed_the_same_way(world):
+    head, train = world
+    whole = Consensus(parts="knn, energy").fit(head, train)
+    halves = [Consensus(parts=name).fit(head, train).uncertainty(train) for name in ("knn", "energy")]
+    np.testing.assert_allclose(whole.uncertainty(train), sum(halves))

@@ -12,7 +12,7 @@ from softscope.features import FeatureSet  # noqa: E402
 from softscope.guard import Guard  # noqa: E402
 from softscope.head import Head  # noqa: E402
 
-INSIDE = [name for name in ESTIMATORS if name not in ("kde", "consensus")]
+INSIDE = [name for name in ESTIMATORS if name != "kde"]
 DENSITIES = [
     Density(covariance="tied"),
     Density(covariance="diagonal", transform="log"),

@@ -6,7 +6,7 @@ from typing import Any
 from ..errors import SoftscopeError
 from .base import ESTIMATORS, Estimator, Info, each_chunk, register
 from .collapse import FDBD, NCI, SHE, boundary_weights
-from .consensus import Consensus
+from .consensus import FALL_BELOW, Consensus, level_range
 from .density import LOG_OFFSET, Density, Transform, drawn_columns, log_features
 from .distances import Mahalanobis, MahalanobisPlus, RelativeMahalanobis, RelativeMahalanobisPlus, class_moments
 from .geometric import Familiarity, Mental, Norm, mental_log_odds
@@ -24,6 +24,7 @@ DEFAULT = "density"
 __all__ = [
     "DEFAULT",
     "ESTIMATORS",
+    "FALL_BELOW",
     "FDBD",
     "GEN",
     "LOG_OFFSET",
@@ -66,6 +67,7 @@ __all__ = [
     "estimator",
     "estimator_class",
     "largest_count",
+    "level_range",
     "log_entropy",
     "log_features",
     "log_generalised_entropy",

@@ -1,4 +1,4 @@
-"""Consensus: three complementary scores, each turned into a conformal p-value, combined by Fisher's rule.
+"""Consensus: complementary scores, each turned into a conformal p-value, combined by Fisher's rule.
 
 A distance between directions (does training have rows that point this way? the paper's extrapolation), the energy (are
 the logits as large as those of training rows? saturation) and the residual (what does the head not read?) fail on
@@ -16,22 +16,23 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments
-from .base import Estimator, Info, register
-from .distances import MahalanobisPlus
-from .logits import Energy
-from .subspace import Residual
+from .base import ESTIMATORS, Estimator, Info, register
 
+PARTS = "mahalanobis++, energy, residual"
 MOST_CALIBRATION_ROWS = 10_000
+# Below the smallest calibration score -log p falls by so much for each range of the calibration scores.
+FALL_BELOW = 1e-3
 
 
 @register
 class Consensus(Estimator):
-    """Minus the summed logarithms of the conformal p-values of `mahalanobis++`, `energy` and `residual`.
+    """Minus the summed logarithms of the conformal p-values of the `parts`, names of scores with commas between them.
 
     p = (1 + #{calibration >= s}) / (n + 1); the calibration rows are the share `held_out` of the training rows, 10,000
-    at most, drawn by `seed`, which the three are not fitted on. Between calibration scores log p is interpolated, and
+    at most, drawn by `seed`, which the parts are not fitted on. Between calibration scores log p is interpolated, and
     beyond the largest it goes on falling by 1 for each range of the calibration scores, so that no rows tie. Training
-    rows are held in memory while it is fitted.
+    rows are held in memory while it is fitted. After `fit`: `parts_` by name, and `levels_`, the calibration scores of
+    each with their -log p.
     """
 
     info = Info(
@@ -44,11 +45,18 @@ class Consensus(Estimator):
         "training rows are as strange to the network as other rows of their kind, or nearly so",
     )
 
-    def __init__(self, *, held_out: float = 0.2, seed: int = 0) -> None:
+    parts_: dict[str, Estimator]
+    levels_: dict[str, tuple[Floats, Floats]]
+
+    def __init__(self, *, parts: str = PARTS, held_out: float = 0.2, seed: int = 0) -> None:
+        self.parts = parts
         self.held_out = held_out
         self.seed = seed
 
     def _check(self, head: Head) -> None:
+        known = [name for name in ESTIMATORS if name != self.info.name]
+        if not set(self._names()) <= set(known):
+            raise SoftscopeError(f"consensus: parts are {self.parts!r}", f"Give names among {', '.join(known)}")
         if not 0 < self.held_out < 1:
             raise SoftscopeError(f"consensus: held_out is {self.held_out}", "Give a share between 0 and 1")
 
@@ -58,39 +66,48 @@ class Consensus(Estimator):
             raise SoftscopeError(f"consensus: {len(train)} training rows", "Give at least 5")
         order = np.random.default_rng(self.seed).permutation(len(train))
         calibration, fit = train.rows(np.sort(order[:rows])), train.take(np.sort(order[rows:]))
-        self._parts = _parts()
-        self._levels = {}
-        for name, part in self._parts.items():
-            part.fit(head, fit)
-            self._levels[name] = np.sort(part.uncertainty(calibration))
+        self.parts_ = {name: part.fit(head, fit) for name, part in self._unfitted().items()}
+        self.levels_ = {name: surprise_levels(part.uncertainty(calibration)) for name, part in self.parts_.items()}
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
-        scored = [surprise(part.uncertainty(rows), self._levels[name]) for name, part in self._parts.items()]
-        return np.asarray(np.sum(scored, axis=0))
+        return np.asarray(self.surprises(rows).sum(axis=0))
+
+    def surprises(self, rows: NDArray) -> Floats:
+        """-log p of each part, [parts, N]."""
+        return np.stack([surprise(part.uncertainty(rows), *self.levels_[name]) for name, part in self.parts_.items()])
 
     def state(self) -> dict[str, NDArray]:
-        fitted = {f"{name}.{key}": array for name, part in self._parts.items() for key, array in part.state().items()}
-        return fitted | {f"{name}.calibration": levels for name, levels in self._levels.items()}
+        fitted = {f"{name}.{key}": array for name, part in self.parts_.items() for key, array in part.state().items()}
+        return fitted | {f"{name}.levels": np.stack(levels) for name, levels in self.levels_.items()}
 
     def _restore(self, state: Mapping[str, NDArray]) -> None:
-        self._parts = _parts()
-        self._levels = {name: state[f"{name}.calibration"] for name in self._parts}
-        for name, part in self._parts.items():
+        self.parts_ = self._unfitted()
+        self.levels_ = {name: (state[f"{name}.levels"][0], state[f"{name}.levels"][1]) for name in self.parts_}
+        for name, part in self.parts_.items():
             own = {key.removeprefix(f"{name}."): array for key, array in state.items() if key.startswith(f"{name}.")}
             part.restore(self.head_, own)
 
+    def _unfitted(self) -> dict[str, Estimator]:
+        return {name: ESTIMATORS[name]() for name in self._names()}
 
-def surprise(scores: Floats, ascending: Floats) -> Floats:
-    """-log p of each score among the `ascending` calibration scores, interpolated between them, unbounded beyond."""
-    levels, first = np.unique(ascending, return_index=True)
-    n = len(ascending)
-    logs = np.log(n + 1.0) - np.log(n + 1.0 - first)
-    spread = max(float(levels[-1] - levels[0]), float(np.finfo(np.float64).tiny))
-    above = np.maximum(scores - levels[-1], 0.0) / spread
-    below = np.maximum(levels[0] - scores, 0.0) / spread / (n + 1.0)
-    return np.asarray(np.interp(scores, levels, logs) + above - below)
+    def _names(self) -> list[str]:
+        return [name.strip() for name in self.parts.split(",")]
 
 
-def _parts() -> dict[str, Estimator]:
-    parts: tuple[Estimator, ...] = (MahalanobisPlus(), Energy(), Residual())
-    return {part.info.name: part for part in parts}
+def surprise_levels(calibration: Floats) -> tuple[Floats, Floats]:
+    """The different calibration scores, ascending, and -log p at each."""
+    levels, first = np.unique(np.sort(calibration), return_index=True)
+    n = len(calibration)
+    return levels, np.log(n + 1.0) - np.log(n + 1.0 - first)
+
+
+def surprise(scores: Floats, levels: Floats, logs: Floats) -> Floats:
+    """-log p of each score by the `levels` and their -log p: interpolated between them, unbounded beyond."""
+    unit = level_range(levels)
+    above, below = np.maximum(scores - levels[-1], 0.0), np.maximum(levels[0] - scores, 0.0)
+    return np.asarray(np.interp(scores, levels, logs) + (above - FALL_BELOW * below) / unit)
+
+
+def level_range(levels: Floats) -> float:
+    """Largest less smallest level; where they are one, its size, or 1."""
+    return float(levels[-1] - levels[0]) or max(abs(float(levels[0])), 1.0)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SoftscopeError
-from ..estimators import boundary_weights, largest_count
+from ..estimators import FALL_BELOW, boundary_weights, largest_count, level_range
 from .formulas import NEGLIGIBLE, PLANS, Constants, Plan, Planner, Tensor, energy, log_odds, norms, unit_rows
 from .guard import Guard
 
@@ -16,13 +16,17 @@ _SMALLEST = float(np.finfo(np.float64).tiny)
 
 def plan_of(guard: Guard) -> Plan:
     """The plan of a guard's estimator, or a SoftscopeError where its score can't run inside a model."""
-    name, known = guard.estimator.info.name, PLANS | REFERENCES
+    plan = _plan(guard.estimator)
+    return Plan({key: np.asarray(value, np.float64) for key, value in plan.constants.items()}, plan.formula)
+
+
+def _plan(estimator: Any) -> Plan:
+    name, known = estimator.info.name, PLANS | REFERENCES
     if name not in known:
         raise SoftscopeError(
             f"{name}: this score can't run inside a model", f"Fit a guard with one of {', '.join(known)}"
         )
-    plan = known[name](guard.estimator, guard.estimator.state())
-    return Plan({key: np.asarray(value, np.float64) for key, value in plan.constants.items()}, plan.formula)
+    return known[name](estimator, estimator.state())
 
 
 def _mahalanobis(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
@@ -182,6 +186,46 @@ def _scaled(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
     return Plan({"bias": head.bias} | ({"weight": head.weight.T} if pruned else {}), formula)
 
 
+def _consensus(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
+    """The sum of the parts' -log p; a constant of part i is called part<i>_<its name>."""
+    plans = [_plan(part) for part in estimator.parts_.values()]
+    surprises = [_surprise(*levels) for levels in estimator.levels_.values()]
+    constants = {
+        f"part{i}_{key}": value
+        for i, (plan, surprise) in enumerate(zip(plans, surprises))
+        for key, value in (plan.constants | surprise.constants).items()
+    }
+
+    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+        whole = 0.0
+        for i, (plan, surprise) in enumerate(zip(plans, surprises)):
+            own = {key: c[f"part{i}_{key}"] for key in plan.constants | surprise.constants}
+            whole = surprise.formula(plan.formula(z, logits, own), logits, own) + whole
+        return whole
+
+    return Plan(constants, formula)
+
+
+def _surprise(levels: NDArray, logs: NDArray) -> Plan:
+    """-log p of scores [N] by linear interpolation between the calibration scores, as `estimators.consensus`."""
+    steps = np.diff(logs) / np.diff(levels)
+    constants = {
+        "levels": levels[None],
+        "left": np.concatenate([levels[:1], levels[:-1]]),
+        "left_logs": np.concatenate([logs[:1], logs[:-1]]),
+        "slopes": np.concatenate([[0.0], steps]),
+    }
+    lowest, highest, unit = float(levels[0]), float(levels[-1]), level_range(levels)
+
+    def formula(scores: Tensor, logits: Tensor, c: Constants) -> Tensor:
+        inside = scores.clamp(min=lowest, max=highest)
+        at = (c["levels"] >= inside.reshape(-1, 1)).double().argmax(1)  # the first level that is not below
+        between = c["left_logs"][at] + c["slopes"][at] * (inside - c["left"][at])
+        return between + ((scores - highest).clamp(min=0.0) - FALL_BELOW * (lowest - scores).clamp(min=0.0)) / unit
+
+    return Plan(constants, formula)
+
+
 REFERENCES: dict[str, Planner] = {
     "mahalanobis": _mahalanobis,
     "relative-mahalanobis": _mahalanobis,
@@ -200,4 +244,5 @@ REFERENCES: dict[str, Planner] = {
     "react": _react,
     "scale": _scaled,
     "ash-s": _scaled,
+    "consensus": _consensus,
 }

@@ -77,6 +77,7 @@ REGISTER = (
     ),
     Entry("X11", ("table_reported_results",), "what the literature reports, beside our networks", "x11_literature"),
     Entry("X12", ("remedies",), "a dial for each cause, and what each remedy does about it", "x12_remedies"),
+    Entry("X13", ("leaderboard",), "every score on every pair: which one to use", "x13_leaderboard"),
     Entry("X14", ("transformer",), "a small vision transformer: features without a ReLU", "x14_transformer"),
 )
 

@@ -1,13 +1,12 @@
-"""ResNet18 for 32x32 images (X9)."""
+"""ResNet18 for 32x32 images (X9, and narrower in X13)."""
 
 from ...torch_door import nn, torch
 from .base import Net, Normalise
 
-WIDTHS = (64, 128, 256, 512)
-
-
 class ResNet18(Net):
     """The official ResNet18 with a 3x3 stride-1 first convolution, the max-pool kept: H = 512, softmax K, ReLU.
+
+    `width` channels after the first convolution (64 officially), 8 x as many at the end.
 
     He initialisation (fan out) of the convolutions, as in the official definition.
 
@@ -20,15 +19,15 @@ class ResNet18(Net):
     name = "resnet18"
     channels_last = True
 
-    def __init__(self, *, classes: int = 10, channels: int = 3) -> None:
-        steps: list[nn.Module] = [nn.Conv2d(channels, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
-        steps += [nn.MaxPool2d(3, stride=2, padding=1)]
-        before = 64
-        for width in WIDTHS:
-            steps += [Block(before, width, stride=1 if width == 64 else 2), Block(width, width)]
-            before = width
+    def __init__(self, *, classes: int = 10, channels: int = 3, width: int = 64) -> None:
+        first = nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        steps: list[nn.Module] = [first, nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
+        before = width
+        for after in (width, 2 * width, 4 * width, 8 * width):
+            steps += [Block(before, after, stride=1 if after == width else 2), Block(after, after)]
+            before = after
         body = nn.Sequential(*steps, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        config = {"classes": classes, "channels": channels}
+        config = {"classes": classes, "channels": channels, "width": width}
         shape = (None, None, channels)
         super().__init__(Normalise(channels), body, input_shape=shape, features=before, config=config)
         for module in self.modules():
