@@ -3,6 +3,7 @@
 from ...torch_door import nn, torch
 from .base import Net, Normalise
 
+
 class ResNet18(Net):
     """The official ResNet18 with a 3x3 stride-1 first convolution, the max-pool kept: H = 512, softmax K, ReLU.
 

@@ -1,0 +1,192 @@
+"""X13's tables, from the numbers of each case: which score is best, on what, and by how much."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...estimators import DEFAULT
+from .verdict import Mean, Row, Statement
+from .x13_plans import BoardSettings
+
+#: what combines other scores: all others are the single ones it is set against
+COMBINED = "consensus"
+NEAR = "unseen"
+NUMBERS = "AUROC, low, high, FPR95"
+
+#: pair ('trained on / OOD set') -> AUROC in percent
+Areas = Mapping[str, float]
+
+
+def joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of two lots of scores on the same case."""
+    numbers = {ood: scores | other[NUMBERS][ood] for ood, scores in one[NUMBERS].items()}
+    return one | {NUMBERS: numbers, "refused": one["refused"] | other["refused"]}
+
+
+def by_score(cases: list[dict[str, Any]], value: int = 0) -> dict[str, dict[str, float]]:
+    """score -> pair -> AUROC, or another of the kept `NUMBERS`."""
+    out: dict[str, dict[str, float]] = {}
+    for case in cases:
+        for ood, scores in case[NUMBERS].items():
+            for name, numbers in scores.items():
+                out.setdefault(name, {})[f"{case['trained on']} / {ood}"] = numbers[value]
+    return out
+
+
+def complete(areas: Mapping[str, Areas]) -> dict[str, Areas]:
+    """The scores that have every pair."""
+    pairs = max(map(len, areas.values()))
+    return {name: own for name, own in areas.items() if len(own) == pairs}
+
+
+def best_single(areas: Mapping[str, Areas], rank: Callable[[Areas], float]) -> str:
+    """The single score with the largest `rank` among those that have every pair."""
+    single = [name for name in complete(areas) if name != COMBINED]
+    return max(single, key=lambda name: rank(areas[name]))
+
+
+def mean(own: Areas) -> float:
+    """Over pairs."""
+    return float(np.mean(list(own.values())))
+
+
+def worst(own: Areas) -> float:
+    """Of all pairs."""
+    return min(own.values())
+
+
+def of_set(own: Areas, name: str, *, others: bool = False) -> dict[str, float]:
+    """The pairs of one training set, or of all others."""
+    return {pair: area for pair, area in own.items() if (pair.split(" / ")[0] == name) != others}
+
+
+def training_sets(own: Areas) -> list[str]:
+    """Each once."""
+    return list(dict.fromkeys(pair.split(" / ")[0] for pair in own))
+
+
+def rows(areas: Mapping[str, Areas]) -> list[Row]:
+    """The combined score beside the best single ones, by the mean and by the worst pair, and beside the density."""
+    by_mean, by_worst, mine = best_single(areas, mean), best_single(areas, worst), areas[COMBINED]
+    out = []
+    for against in dict.fromkeys((by_mean, by_worst, "density")):
+        theirs = areas[against]
+        shared = {pair: area for pair, area in mine.items() if pair in theirs}
+        gains = [mean(of_set(shared, name)) - mean(of_set(theirs, name)) for name in training_sets(shared)]
+        label = f"{COMBINED} less {against}: mean AUROC of each training set's pairs"
+        out.append(Row(label, Mean.of(gains, "training sets"), Statement("above it", least=0), "points"))
+        lowest = Mean(worst(shared) - worst(theirs))
+        out.append(Row(f"{COMBINED} less {against}: worst of {len(shared)} pairs", lowest, unit="points"))
+    for what, rank, single in (("mean", mean, by_mean), ("worst pair", worst, by_worst)):
+        for name, role in ((COMBINED, "combined"), (single, f"the best single score by the {what}")):
+            out.append(Row(f"{name}, {role}: {what}", Mean(rank(areas[name])), unit="%"))
+    if DEFAULT not in (COMBINED, by_mean, by_worst):
+        out.append(Row(f"{DEFAULT}, the default: mean", Mean(mean(areas[DEFAULT])), unit="%"))
+    return out
+
+
+def score_lines(cases: list[dict[str, Any]], timings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One line for each score, the best mean first; those that don't have every pair last."""
+    areas, passed = by_score(cases), by_score(cases, value=3)
+    whole, lines = complete(areas), []
+    for name in sorted(areas, key=lambda name: (name not in whole, -mean(areas[name]))):
+        own = areas[name]
+        near = [area for pair, area in own.items() if NEAR in pair]
+        far = [area for pair, area in own.items() if NEAR not in pair]
+        hardest = min(own, key=lambda pair: own[pair])
+        cost = [line for line in timings if line["score"] == name]
+        lines.append(
+            {
+                "score": name,
+                "mean AUROC, %": f"{mean(own):.1f}",
+                "near": f"{np.mean(near):.1f}" if near else "",
+                "far": f"{np.mean(far):.1f}" if far else "",
+                "worst": f"{own[hardest]:.1f}",
+                "worst pair": hardest,
+                "mean FPR95, %": f"{mean(passed[name]):.1f}",
+                "pairs": len(own),
+                "microseconds per row": f"{np.median([line['row, us'] for line in cost]):.3g}",
+                "state, MB": f"{max(line['state, MB'] for line in cost):.3g}",
+            }
+        )
+    return lines
+
+
+def elsewhere(areas: Mapping[str, Areas]) -> list[dict[str, Any]]:
+    """For each training set: the single score that is best on all others, beside the combined one, on its pairs."""
+    whole, lines = complete(areas), []
+    for name in training_sets(whole[COMBINED]):
+        chosen = best_single({key: of_set(own, name, others=True) for key, own in whole.items()}, mean)
+        line: dict[str, Any] = {"trained on": name, "best single score elsewhere": chosen}
+        for key, label in ((chosen, "its"), (COMBINED, COMBINED)):
+            own = of_set(whole[key], name)
+            line |= {f"{label} mean": f"{mean(own):.1f}", f"{label} worst": f"{worst(own):.1f}"}
+        lines.append(line)
+    return lines
+
+
+def chosen_parts(parts: list[dict[str, Any]], areas: Mapping[str, Areas]) -> list[dict[str, Any]]:
+    """Leave one training set out: the choice of parts with the largest mean + worst on the others, judged on it.
+
+    The last two lines are all training sets: every one left out once, and the choice on all of them together.
+    """
+    pairs = [f"{case['trained on']} / {ood}" for case in parts for ood in case["AUROC"]]
+    values = np.array([own for case in parts for own in case["AUROC"].values()])
+    choices, learned = parts[0]["choices"], np.array([pair.split(" / ")[0] for pair in pairs])
+
+    def best(of: Any) -> int:
+        return int((values[of].mean(axis=0) + values[of].min(axis=0)).argmax())
+
+    def line(name: str, choice: str, judged: Any) -> dict[str, Any]:
+        own = [areas[COMBINED][pair] for pair, inside in zip(pairs, judged[0]) if inside]
+        return {
+            "left out": name,
+            "chosen on the others": choice,
+            "its mean": f"{judged[1].mean():.1f}",
+            "its worst": f"{judged[1].min():.1f}",
+            f"{COMBINED} mean": f"{np.mean(own):.1f}",
+            f"{COMBINED} worst": f"{min(own):.1f}",
+        }
+
+    lines, left_out = [], np.empty(len(pairs))
+    for name in dict.fromkeys(learned):
+        inside = learned == name
+        at = best(~inside)
+        left_out[inside] = values[inside, at]
+        lines.append(line(str(name), choices[at], (inside, values[inside, at])))
+    everywhere = np.ones(len(pairs), bool)
+    at = best(everywhere)
+    lines.append(line("each in turn", "as above", (everywhere, left_out)))
+    lines.append(line("none", choices[at], (everywhere, values[:, at])))
+    return lines
+
+
+SHOWN = {
+    "scores": "Every score over all pairs; near pairs are classes of the same data set that the network never saw. "
+    "FPR95: the share of OOD rows that pass where 95 % of the test rows do. Cost: CPU time per row with one thread, "
+    "median over cases, and the largest fitted state.",
+    "chosen elsewhere": "Leave one training set out: the single score with the best mean on all other training sets, "
+    "and what it reaches on this one.",
+    "parts": "Other parts of the combined score, chosen by mean + worst AUROC on all training sets but the one left "
+    "out, on whose pairs they are judged.",
+}
+
+
+def notes(settings: BoardSettings, cases: list[dict[str, Any]]) -> list[str]:
+    """What was scored, and what refused."""
+    pairs = [f"{case['trained on']} / {ood}" for case in cases for ood in case[NUMBERS]]
+    refused: dict[str, set[str]] = {}
+    for case in cases:
+        for name in case["refused"]:
+            refused.setdefault(name, set()).add(case["trained on"])
+    return [
+        f"{len(pairs)} pairs of {len(training_sets(dict.fromkeys(pairs, 0.0)))} training sets, "
+        f"{sum(NEAR in pair for pair in pairs)} of them near. All test rows and all OOD rows are scored, OOD is the "
+        "positive class; the file has a 95 % interval for each AUROC.",
+        f"Near pairs of heads: of training sets with at least {settings.fewest} classes a third, drawn "
+        f"{settings.splits} times, is left out of a new head (logistic regression on the same features).",
+        "Every score has its default arguments. No parameter is chosen on OOD data; the parts of `consensus` were "
+        "chosen before, on other networks (docs/consensus.md).",
+        *(f"{name}: not on {', '.join(sorted(sets))}." for name, sets in sorted(refused.items())),
+    ]

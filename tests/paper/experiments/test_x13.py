@@ -1,0 +1,111 @@
+"""X13: the leaderboard of scores."""
+
+import numpy as np
+import pytest
+
+from softscope.engine import Engine
+from softscope.estimators import ESTIMATORS, estimator
+from softscope.metrics import auroc, fpr_at_recall
+from softscope.paper.experiments import x13_board as board
+from softscope.paper.experiments import x13_leaderboard
+from softscope.paper.experiments.networks import trained
+from softscope.paper.experiments.x13_leaderboard import CHOICES, MIXTURES, kept_classes, linear_head, run
+from softscope.paper.experiments.x13_plans import SCALES, SEEN_CLASSES
+from softscope.runs import Store
+
+SMOKE = SCALES["smoke"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return Store(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def result(store):
+    return run(SMOKE, store, Engine(workers=1, progress=False))
+
+
+def test_every_score_has_every_pair_and_the_best_mean_comes_first(result):
+    lines = result.tables["scores"]
+    assert {line["score"] for line in lines} == {*ESTIMATORS, *MIXTURES}
+    assert {line["pairs"] for line in lines} == {7}
+    means = [float(line["mean AUROC, %"]) for line in lines]
+    assert means == sorted(means, reverse=True)
+
+
+def test_a_cell_is_the_auroc_and_fpr_of_that_score_on_that_pair(store, result):
+    network = trained(store, SMOKE.networks[0])
+    fitted = estimator("mahalanobis").fit(network.head, network.train)
+    name, z = next(iter(network.ood.items()))
+    low, high = fitted.uncertainty(network.test), fitted.uncertainty(z)
+    area, passed = auroc(low, high), fpr_at_recall(low, high)
+    (case,) = [one for one in result.tables["cases"] if name in one[board.NUMBERS] and one["trained on"] != name][:1]
+    expected = [100 * x for x in (area.value, area.low, area.high, passed.value)]
+    np.testing.assert_allclose(case[board.NUMBERS][name]["mahalanobis"], expected, atol=0.005)
+
+
+def test_unseen_classes_are_a_third_that_the_head_never_saw(result):
+    (near,) = [case for case in result.tables["cases"] if any(board.NEAR in name for name in case["rows"])]
+    assert near["classes"] == 3, "of four classes one is left out"
+    assert sorted(kept_classes(21, 0)) == kept_classes(21, 0).tolist()
+    assert len(kept_classes(21, 0)) == 14
+    assert kept_classes(21, 0).tolist() != kept_classes(21, 1).tolist()
+
+
+def test_it_runs_again_from_the_store_without_a_fit(store, result, monkeypatch):
+    monkeypatch.setattr(x13_leaderboard, "measured", None)
+    monkeypatch.setattr(x13_leaderboard, "source", lambda *parts: _sources(parts))
+    assert run(SMOKE, store, Engine(workers=1, progress=False)).tables == result.tables
+
+
+def _sources(parts):
+    from softscope.paper.experiments.judge import source
+
+    return source(*(ORIGINAL if part is None else part for part in parts))
+
+
+ORIGINAL = x13_leaderboard.measured
+
+
+def test_parts_chosen_without_a_training_set_are_judged_on_its_pairs():
+    """Two training sets with one pair each: what is best on one is worst on the other."""
+    choices = [", ".join(names) for names in CHOICES]
+    areas = np.full((2, len(choices)), 50.0)
+    areas[0, 0], areas[1, 0] = 90, 60
+    areas[0, 1], areas[1, 1] = 55, 95
+    parts = [{"trained on": name, "choices": choices, "AUROC": {"other": list(own)}} for name, own in zip("ab", areas)]
+    first, second, in_turn, on_all = board.chosen_parts(parts, {"consensus": {"a / other": 70.0, "b / other": 80.0}})
+    assert (first["left out"], first["chosen on the others"], first["its mean"]) == ("a", choices[1], "55.0")
+    assert (second["left out"], second["chosen on the others"], second["its mean"]) == ("b", choices[0], "60.0")
+    assert (in_turn["its mean"], in_turn["its worst"], in_turn["consensus mean"]) == ("57.5", "55.0", "75.0")
+    assert on_all["chosen on the others"] == choices[0], "75 + 60 is more than 75 + 55"
+
+
+def test_the_best_single_score_elsewhere_is_chosen_without_the_set_it_is_judged_on():
+    areas = {
+        "max": {"a / x": 90.0, "b / x": 60.0},
+        "knn": {"a / x": 50.0, "b / x": 99.0},
+        "consensus": {"a / x": 80.0, "b / x": 80.0},
+        "scale": {"a / x": 100.0},
+    }
+    lines = board.elsewhere(areas)
+    assert [line["best single score elsewhere"] for line in lines] == ["knn", "max"]
+    assert [line["its mean"] for line in lines] == ["50.0", "60.0"]
+    assert board.best_single(areas, board.worst) == "max"
+
+
+def test_the_linear_head_of_two_classes_has_two_rows():
+    rng = np.random.default_rng(0)
+    z = np.concatenate([rng.normal(-2, 1, (50, 3)), rng.normal(2, 1, (50, 3))])
+    head = linear_head(z, np.repeat([0, 1], 50))
+    assert head.weight.shape == (2, 3)
+    assert (head.logits(z.astype(np.float32)).argmax(axis=1) == np.repeat([0, 1], 50)).mean() > 0.95
+
+
+def test_cifar100_of_scale_laptop_faces_its_unseen_classes():
+    (plan,) = [plan for plan in SCALES["laptop"].networks if plan.data.dataset == "cifar100"]
+    (near,) = [ood for ood in plan.ood if ood.dataset == "cifar100"]
+    assert plan.data.classes == tuple(range(SEEN_CLASSES))
+    assert not set(near.classes) & set(plan.data.classes)
+    assert len(plan.ood) == 5
