@@ -33,8 +33,8 @@ __all__ = ["SCALES", "run"]
 
 #: mixtures beside the paper's K full covariances by EM: one covariance for all classes, one Gaussian for all rows
 MIXTURES = ("density(covariance='tied')", "density(components=1)")
-#: K full covariances of H x H have at most so many numbers: more take hours on one core
-FULL_NUMBERS = 4e7
+#: K full covariances of H x H have at most so many numbers, 15 classes of 1,280 features: more take long on one core
+FULL_NUMBERS = 2.5e7
 #: scores that `consensus` could have as parts, and how many of them
 POOL = (
     *("mahalanobis++", "relative-mahalanobis", "relative-mahalanobis++", "knn"),
