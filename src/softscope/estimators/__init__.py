@@ -17,6 +17,7 @@ from .probabilities import GEN, GradNorm, KLMatching, log_generalised_entropy
 from .shaping import AshS, ReAct, Scale, largest_count
 from .softmax import entropy, log_entropy, log_odds, margin
 from .subspace import Residual, ViM
+from .together import uncertainties
 
 #: The score that is used where nobody chooses one; docs/consensus.md says how it is chosen.
 DEFAULT = "density"
@@ -77,6 +78,7 @@ __all__ = [
     "mental_log_odds",
     "register",
     "scores",
+    "uncertainties",
 ]
 
 

@@ -170,17 +170,17 @@ def scores(
     check_columns(features.n_features, f"{features.name}: z", columns=head.n_features)
     out = {name: np.empty(len(features), np.float32 if plain else np.float64) for name in names}
     many = len(features) > COMPILE_ROWS
-    reader = _reader(head, features.dtype, chosen, temperature, plain=plain, compiled=many)
+    reader = reader_of(head, features.dtype, chosen, temperature, plain=plain, compiled=many)
 
     def work(task: Task) -> None:
         start, rows = task
-        for span, values in _score(head, rows, reader):
-            for name, column in zip(names, values):
+        for span, product in blocks_of(head, rows):
+            for name, column in zip(names, reader(product)):
                 out[name][start + span.start : start + span.stop] = column
         if not all(np.isfinite(column[start : start + len(rows)]).all() for column in out.values()):
             raise _not_finite(head, features, task)
 
-    (on_all_cores if many else _in_turn)(work, tasks_of(head, features))
+    (on_all_cores if many else in_turn)(work, tasks_of(head, features))
     return out
 
 
@@ -208,8 +208,8 @@ def tasks_of(head: Head, features: FeatureSet) -> Iterator[Task]:
         start += len(rows)
 
 
-def _score(head: Head, rows: NDArray, reader: Reader) -> Iterator[tuple[slice, list[NDArray]]]:
-    """What `reader` makes of the products of `rows` with the weights, a cacheful at a time."""
+def blocks_of(head: Head, rows: NDArray) -> Iterator[tuple[slice, NDArray]]:
+    """The products of `rows` with the weights, a cacheful at a time; the next block takes the place of the last."""
     dtype = head.logit_dtype(rows.dtype)
     size = _whole(chunk_rows(head.n_classes, dtype.itemsize, _LOGIT_BYTES), head.block_rows)
     product = np.empty((min(size, len(rows)), head.n_classes), dtype)
@@ -217,10 +217,10 @@ def _score(head: Head, rows: NDArray, reader: Reader) -> Iterator[tuple[slice, l
         for span in spans(len(rows), size):
             here = product[: span.stop - span.start]
             head.product(rows[span], here)
-            yield span, reader(here)
+            yield span, here
 
 
-def _reader(
+def reader_of(
     head: Head,
     dtype: np.dtype,
     chosen: Sequence[type[LogitEstimator]],
@@ -253,7 +253,8 @@ def _reader(
     return read_plain if plain else read_compiled if compiled else read_rank
 
 
-def _in_turn(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
+def in_turn(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
+    """`work` on each task, one after the other."""
     for task in tasks:
         work(task)
 

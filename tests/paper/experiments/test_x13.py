@@ -23,7 +23,10 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def result(store):
-    return run(SMOKE, store, Engine(workers=1, progress=False))
+    *earlier, last = run(SMOKE, store, Engine(workers=1, progress=False))
+    assert [one.left.split(":")[0] for one in earlier] == ["2 networks", "1 networks"]
+    assert last.left is None
+    return last
 
 
 def test_every_score_has_every_pair_and_the_best_mean_comes_first(result):
@@ -56,7 +59,16 @@ def test_unseen_classes_are_a_third_that_the_head_never_saw(result):
 def test_it_runs_again_from_the_store_without_a_fit(store, result, monkeypatch):
     monkeypatch.setattr(x13_leaderboard, "measured", None)
     monkeypatch.setattr(x13_leaderboard, "source", lambda *parts: _sources(parts))
-    assert run(SMOKE, store, Engine(workers=1, progress=False)).tables == result.tables
+    *_, again = run(SMOKE, store, Engine(workers=1, progress=False))
+    assert again.tables == result.tables
+
+
+def test_what_the_store_has_comes_first(store, result, tmp_path):
+    half = Store(tmp_path)
+    trained(half, SMOKE.networks[1])
+    first = next(run(SMOKE, half, Engine(workers=1, progress=False)))
+    assert {case["trained on"] for case in first.tables["cases"]} == {SMOKE.networks[1].data.name}
+    assert "parts" not in first.tables, "one training set leaves nothing to choose on"
 
 
 def _sources(parts):

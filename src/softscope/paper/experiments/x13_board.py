@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from ...estimators import DEFAULT
 from .verdict import Mean, Row, Statement
 from .x13_plans import BoardSettings
 
@@ -70,7 +69,7 @@ def rows(areas: Mapping[str, Areas]) -> list[Row]:
     """The combined score beside the best single ones, by the mean and by the worst pair, and beside the density."""
     by_mean, by_worst, mine = best_single(areas, mean), best_single(areas, worst), areas[COMBINED]
     out = []
-    for against in dict.fromkeys((by_mean, by_worst, "density")):
+    for against in dict.fromkeys((by_mean, by_worst, *({"density"} & areas.keys()))):
         theirs = areas[against]
         shared = {pair: area for pair, area in mine.items() if pair in theirs}
         gains = [mean(of_set(shared, name)) - mean(of_set(theirs, name)) for name in training_sets(shared)]
@@ -81,8 +80,6 @@ def rows(areas: Mapping[str, Areas]) -> list[Row]:
     for what, rank, single in (("mean", mean, by_mean), ("worst pair", worst, by_worst)):
         for name, role in ((COMBINED, "combined"), (single, f"the best single score by the {what}")):
             out.append(Row(f"{name}, {role}: {what}", Mean(rank(areas[name])), unit="%"))
-    if DEFAULT not in (COMBINED, by_mean, by_worst):
-        out.append(Row(f"{DEFAULT}, the default: mean", Mean(mean(areas[DEFAULT])), unit="%"))
     return out
 
 

@@ -67,27 +67,39 @@ class Measured:
         return self.network.seconds + sum(float(step.provenance.get("seconds", 0.0)) for step in self.steps)
 
 
-def run(settings: BoardSettings, store: Store, engine: Engine) -> Result:
-    """Train or read the networks, score all pairs, and set the combined score against the single ones."""
+def run(settings: BoardSettings, store: Store, engine: Engine) -> Iterator[Result]:
+    """One network after the other, those that the store has first: a result after each, which says what is left."""
     plans = [*settings.networks, *settings.heads]
-    every: list[Measured] = engine.map(partial(scored, store, settings), plans, threads=settings.threads, label="X13")
+    done: dict[int, Measured] = {}
+    for place in sorted(range(len(plans)), key=lambda number: not _has_features(store, plans[number])):
+        work = partial(scored, store, settings)
+        (done[place],) = engine.map(work, [plans[place]], threads=settings.threads, label="X13")
+        left = [plan.data.dataset for number, plan in enumerate(plans) if number not in done]
+        yield _result(settings, [done[number] for number in sorted(done)], left)
+
+
+def _result(settings: BoardSettings, every: Sequence[Measured], left: Sequence[str]) -> Result:
     cheap, full, parts = ([line for own in every for line in own.steps[i].json()] for i in range(3))
     cases = [board.joined(*two) for two in zip(cheap, full)]
     timings = [line for own in every for step in own.steps[:2] for line in step.json("timings")]
     areas = board.by_score(cases)
+    tables = {"scores": board.score_lines(cases, timings), "cases": cases}
+    if len(board.training_sets(areas[board.COMBINED])) > 1:
+        tables |= {"chosen elsewhere": board.elsewhere(areas), "parts": board.chosen_parts(parts, areas)}
     return Result(
         rows=board.rows(areas),
-        tables={
-            "scores": board.score_lines(cases, timings),
-            "chosen elsewhere": board.elsewhere(areas),
-            "parts": board.chosen_parts(parts, areas),
-            "cases": cases,
-        },
-        shown=board.SHOWN,
+        tables=tables,
+        shown={name: words for name, words in board.SHOWN.items() if name in tables},
         notes=board.notes(settings, cases),
         subsets=subsets([own.network for own in every]),
         seconds=sum(own.seconds for own in every),
+        left=f"{len(left)} networks: {', '.join(left)}" if left else None,
     )
+
+
+def _has_features(store: Store, plan: Any) -> bool:
+    """A step's manifest appears with the whole step."""
+    return any(store.run(plan, kind=type(plan).__name__).path.glob("features-*/manifest.json"))
 
 
 def scored(store: Store, settings: BoardSettings, plan: Any) -> Measured:
