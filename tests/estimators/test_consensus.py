@@ -73,3 +73,12 @@ def test_other_parts_are_summed_the_same_way(world):
     whole = Consensus(parts="knn, energy").fit(head, train)
     halves = [Consensus(parts=name).fit(head, train).uncertainty(train) for name in ("knn", "energy")]
     np.testing.assert_allclose(whole.uncertainty(train), sum(halves))
+
+
+def test_the_parts_are_fitted_on_a_bounded_number_of_rows(world, monkeypatch):
+    head, train = world
+    monkeypatch.setattr("softscope.estimators.consensus.MOST_FIT_ROWS", 150)
+    fitted = Consensus(parts="mahalanobis++").fit(head, train)
+    order = np.random.default_rng(0).permutation(500)
+    part = estimator("mahalanobis++").fit(head, train.take(np.sort(order[100:250])))
+    np.testing.assert_allclose(fitted.parts_["mahalanobis++"].uncertainty(train), part.uncertainty(train))

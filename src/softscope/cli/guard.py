@@ -39,7 +39,9 @@ def fit(
     calibration: Annotated[Path, typer.Option(help="Features of known inputs that were not trained on.")],
     out: Annotated[Path, options.out("The guard, a safetensors file.")],
     train: Annotated[Path | None, typer.Option(help="Training features, where the estimator needs them.")] = None,
-    estimator: Annotated[str, typer.Option(help='density, knn, "cool(temperature=20)", ...')] = "density",
+    estimator: Annotated[
+        str | None, typer.Option(help='density, knn, "cool(temperature=20)", ...; else the one that Guard.fit takes.')
+    ] = None,
     false_alarms: Rate = 0.05,
     confidence: Confidence = None,
     per_class: Annotated[
@@ -53,6 +55,7 @@ def fit(
     from rich.console import Console
 
     from ..engine import Engine
+    from ..estimators import DEFAULT
     from ..estimators import estimator as made_of
     from ..features import FeatureSet
     from ..guard import Guard
@@ -60,6 +63,7 @@ def fit(
     from ..scoring import sharded_features
 
     where = Engine(engine, address=address, progress=False)
+    estimator = estimator or DEFAULT
     if train is None and "train" in made_of(estimator).info.needs:
         raise SoftscopeError(f"{estimator} needs training features", "Give them with --train")
     layer = Head.load(head)

@@ -20,6 +20,8 @@ from .base import ESTIMATORS, Estimator, Info, register
 
 PARTS = "mahalanobis++, energy, residual"
 MOST_CALIBRATION_ROWS = 10_000
+# The parts are fitted on so many training rows, held in memory: a covariance of 2,048 features needs no more.
+MOST_FIT_ROWS = 200_000
 # Below the smallest calibration score -log p falls by so much for each range of the calibration scores.
 FALL_BELOW = 1e-3
 
@@ -30,9 +32,9 @@ class Consensus(Estimator):
 
     p = (1 + #{calibration >= s}) / (n + 1); the calibration rows are the share `held_out` of the training rows, 10,000
     at most, drawn by `seed`, which the parts are not fitted on. Between calibration scores log p is interpolated, and
-    beyond the largest it goes on falling by 1 for each range of the calibration scores, so that no rows tie. Training
-    rows are held in memory while it is fitted. After `fit`: `parts_` by name, and `levels_`, the calibration scores of
-    each with their -log p.
+    beyond the largest it goes on falling by 1 for each range of the calibration scores, so that no rows tie. The parts
+    are fitted on the other training rows, 200,000 at most, which are held in memory meanwhile. After `fit`: `parts_` by
+    name, and `levels_`, the calibration scores of each with their -log p.
     """
 
     info = Info(
@@ -65,7 +67,7 @@ class Consensus(Estimator):
         if not 0 < rows < len(train):
             raise SoftscopeError(f"consensus: {len(train)} training rows", "Give at least 5")
         order = np.random.default_rng(self.seed).permutation(len(train))
-        calibration, fit = train.rows(np.sort(order[:rows])), train.take(np.sort(order[rows:]))
+        calibration, fit = train.rows(np.sort(order[:rows])), train.take(np.sort(order[rows : rows + MOST_FIT_ROWS]))
         self.parts_ = {name: part.fit(head, fit) for name, part in self._unfitted().items()}
         self.levels_ = {name: surprise_levels(part.uncertainty(calibration)) for name, part in self.parts_.items()}
 
