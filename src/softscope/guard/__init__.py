@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .watching import watch_stream as watch_stream
 
 _HOMES = {
-    "exporting": ("Pixels", "check_guarded", "export_guarded"),
+    "exporting": ("check_guarded", "export_guarded"),
     "monitor": ("Evidence", "Monitor", "draw_evidence"),
     "serving": ("Service", "serve"),
     "stream": ("Summary", "score_file"),

@@ -1,0 +1,90 @@
+"""Sphinx: the site is made of docs/*.md, examples/*.py and the docstrings, without a network. `make docs` builds it."""
+
+import importlib
+import re
+import shutil
+import warnings
+from pathlib import Path
+
+import softscope
+
+HERE = Path(__file__).parent
+RUN = HERE / "_build" / "examples"  # examples run in a copy of their folder, where their reports stay
+
+project = "Softscope"
+author = "The Softscope developers"
+copyright = "The Softscope developers, Apache-2.0"
+version = release = softscope.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_gallery.gen_gallery"]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+html_theme = "furo"
+html_title = "Softscope"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_extra_path = ["llms.txt"]
+html_show_sphinx = False
+html_copy_source = False
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
+
+autodoc_typehints_format = "short"
+autodoc_member_order = "groupwise"
+autodoc_preserve_defaults = True
+autosummary_ignore_module_all = False
+
+shutil.copytree(HERE.parent / "examples", RUN, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+sphinx_gallery_conf = {
+    "examples_dirs": str(RUN),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_signature": False,
+    "min_reported_time": 3600,
+    "default_thumb_file": str(HERE / "images" / "report.png"),
+}
+warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")
+
+
+def _as_rst(app, what, name, obj, options, lines):
+    """Docstrings are plain text with `code`: escape what reStructuredText would read as markup."""
+    paragraphs = re.split(r"\n{2,}", "\n".join(lines).strip())
+    lines[:] = [*"\n\n".join(map(_paragraph, paragraphs)).split("\n"), ""]
+
+
+def _paragraph(text):
+    if text.lstrip().startswith(">>>"):
+        return text
+    if re.search(r"\S {3,}\S", text):  # columns: keep them
+        return "::\n\n" + re.sub("^", "    ", text, flags=re.M)
+    parts = re.split(r"(`[^`]+`)", text)
+    parts[::2] = (re.sub(r"([*|\\]|(?<=\w)_(?=\W|$))", r"\\\1", part) for part in parts[::2])
+    parts[1::2] = (f"``{' '.join(part.strip('`').split())}``" for part in parts[1::2])
+    return "".join(parts)
+
+
+def _once(app, what, name, obj, skip, options):
+    """The names of `softscope` itself are described on its own page alone."""
+    public = name in softscope.__all__ and getattr(softscope, name) is obj
+    return True if public and not app.env.docname.endswith("/softscope") else None
+
+
+def _keep_reports(app, error):
+    """Reports that examples wrote are part of the site."""
+    if error is None and app.builder.format == "html":
+        (app.outdir / "reports").mkdir(exist_ok=True)
+        for report in RUN.glob("*.html"):
+            shutil.copy(report, app.outdir / "reports")
+
+
+def setup(app):
+    for room in re.findall(r"^ +(softscope[.\w]*)$", (HERE / "api.md").read_text(), re.M):
+        module = importlib.import_module(room)  # lazy names become plain ones, which autodoc sees
+        for name in module.__all__:
+            setattr(module, name, getattr(module, name))
+    app.connect("autodoc-process-docstring", _as_rst)
+    app.connect("autodoc-skip-member", _once)
+    app.connect("build-finished", _keep_reports)
