@@ -47,11 +47,15 @@ _log = logging.getLogger(__name__)
 
 
 class Store:
-    """A folder of runs: `root`, else $SOFTSCOPE_RUNS, else ./softscope-runs. Small and picklable: hand it to tasks."""
+    """A folder of runs: `root`, else $SOFTSCOPE_RUNS, else ./softscope-runs. Small and picklable: hand it to tasks.
 
-    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
+    `results` is the folder where results are written; some keep what stands in for a run that `root` lacks.
+    """
+
+    def __init__(self, root: str | os.PathLike[str] | None = None, results: str | os.PathLike[str] = "results") -> None:
         # Absolute, because a task on another process or machine need not start in the same folder.
         self.root = Path(root or os.environ.get("SOFTSCOPE_RUNS") or "softscope-runs").expanduser().absolute()
+        self.results = Path(results).expanduser().absolute()
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"

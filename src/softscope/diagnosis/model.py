@@ -6,7 +6,7 @@ inputs are positive. `mean_scores` and `mean_causes` are averages over the OOD s
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -342,6 +342,11 @@ class Diagnosis:
         """This diagnosis with `row_scores`: no field, so that they neither go to JSON nor count in comparisons."""
         object.__setattr__(self, "_row_scores", kept)
         return self
+
+    def slim(self) -> "Diagnosis":
+        """The same numbers without what only a report draws: single inputs, curves, thresholds and the map."""
+        plane = FinalLayerMap(x=(), y=(), confidence=(), explained=(), points={}, classes={})
+        return replace(self, inputs={}, test_mistakes=(), uncertainty={}, curves={}, thresholds={}, map=plane)
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.advice.verdict}: {self.advice.headline})"

@@ -7,9 +7,11 @@ experiment, because the number of threads can change the last bits of a sum. Tas
 so whatever dies here, nothing that was whole is computed twice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 from ..errors import SoftscopeError
@@ -74,6 +76,26 @@ class Engine:
             from .processes import Pool
 
             return Pool(task, todo, workers=workers, threads=threads, tick=tick).run()
+
+    def as_done(
+        self, task: Callable[[Any], Any], items: Sequence[Any], *, threads: int = 1, gpus: float = 0
+    ) -> Iterator[Any]:
+        """The results of `map`, each as soon as it is there, in any order."""
+        results: SimpleQueue[Any] = SimpleQueue()
+
+        def work() -> None:
+            try:
+                self.map(task, items, threads=threads, gpus=gpus, told=lambda result: results.put((result, None)))
+            except BaseException as error:  # raised again where the results are read
+                results.put((None, error))
+
+        # A daemon: Ctrl-C while waiting ends the process, and with it the workers.
+        Thread(target=work, daemon=True).start()
+        for _ in items:
+            result, error = results.get()
+            if error is not None:
+                raise error
+            yield result
 
 
 def map(

@@ -11,13 +11,14 @@ pytest.importorskip("torch")
 
 from softscope.canonical import fingerprint, plain
 from softscope.engine import Engine
+from softscope.errors import SoftscopeError
 from softscope.estimators import Entropy
 from softscope.metrics import balanced
 from softscope.paper.claims.trained import check_ensemble, check_entropy_preferred, check_mental, check_saturation
-from softscope.paper.experiments import find
+from softscope.paper.experiments import find, load, reproduce
 from softscope.paper.experiments.base import Result
 from softscope.paper.experiments.table import CAUSES, Lines, paper_lines
-from softscope.paper.experiments.x09_five_sets import _tables, densities, measured, rows, run
+from softscope.paper.experiments.x09_five_sets import _record_name, _tables, densities, measured, rows, run
 from softscope.paper.experiments.x09_plans import NAMES, SCALES, FiveSettings, Recipe, plans
 from softscope.runs import Store
 
@@ -65,7 +66,7 @@ def test_the_names_of_the_overnight_networks_stay_and_do_not_depend_on_the_numbe
     }
     assert names[3][:5] == names[1]
     assert len(set(names[3])) == 15
-    assert names[1][0] == "NetworkPlan-7222fd6ac6c6286ca7e1b07f1a3efe79"
+    assert names[1][0] == "NetworkPlan-7b915b212493962706b9a2f3376c78a5"
     assert [plan.training.augment for plan in plans(overnight)] == ["crop", "crop+flip", "crop", *2 * ["crop+flip"]]
 
 
@@ -174,14 +175,38 @@ def test_what_is_trained_is_judged_at_once_and_the_rest_is_named(store: Store, f
     one = replace(TINY, runs=3, piecewise=True)
     engine = Engine(workers=1, progress=False)
     assert {name: len(runs) for name, runs in measured(one, store, engine).items()} == dict.fromkeys(found, 2)
-    results = run(one, store, engine)
-    assert not isinstance(results, Result)
-    first, *_ = results
-    assert len(first.tables["pairs"]) == 2, "one network so far"
+    first = next(iter(run(one, store, engine)))
+    assert len(first.tables["pairs"]) == 12, "what needs no training makes one result"
     assert first.left is not None
-    assert first.left.startswith("8 networks, about ")
+    assert first.left.startswith("3 networks, about ")
     assert any("Not trained yet" in note and "digits-0-1-2, seed 2000" in note for note in first.notes)
     last = list(run(replace(one, runs=2), store, engine))[-1]
     assert not isinstance(last, tuple)
     assert last.left is None
     assert [row.ours.value for row in last.rows] == [row.ours.value for row in rows(found)]
+
+
+def test_results_keep_what_another_machine_needs_to_go_on(store: Store, found: Lines, tmp_path: Path) -> None:
+    settings, engine = replace(TINY, piecewise=True), Engine(workers=1, progress=False)
+    x9 = replace(load(find("X9")[0]), scales={"smoke": settings})
+    written = reproduce(x9, "smoke", store=store, engine=engine, folder=tmp_path)
+    assert len(list(tmp_path.glob("X9/networks/*.json"))) == 6
+    elsewhere = Store(tmp_path / "empty", results=tmp_path)
+    lines = measured(settings, elsewhere, engine)
+    assert not any(own.in_store for runs in lines.values() for own in runs)
+    assert [row.to_dict() for row in rows(lines)] == [row.to_dict() for row in rows(found)]
+    again = reproduce(x9, "smoke", store=elsewhere, engine=engine, folder=tmp_path)
+    assert not list(elsewhere.root.glob("*/train-*")), "nothing is trained again"
+    assert again["tables"]["pairs"] == written["tables"]["pairs"]
+    assert again["tables"]["benchmark"] == written["tables"]["benchmark"]
+    assert again["tables"]["commands"] == [], "reports need features, which stayed behind"
+
+
+def test_a_damaged_record_of_a_network_is_one_line(store: Store, found: Lines, tmp_path: Path) -> None:
+    settings, engine = replace(TINY, piecewise=True, runs=1), Engine(workers=1, progress=False)
+    record = tmp_path / "X9" / _record_name(plans(settings)[0])
+    record.parent.mkdir(parents=True)
+    record.write_text('{"facts": ')
+    lines = measured(settings, Store(tmp_path / "empty", results=tmp_path), engine)
+    with pytest.raises(SoftscopeError, match="not a whole JSON file"):
+        rows(lines)

@@ -57,6 +57,7 @@ class Result:
     seconds   wall time of the steps behind the numbers, whenever they were computed
     timings   further times and speeds, kept apart from what repeats
     left      what is still to be computed, where the result is of a part: "12 networks, about 9.5 hours"
+    kept      name of a file beside the result -> what a later run reads in place of a long computation
     """
 
     rows: list[Row]
@@ -69,6 +70,7 @@ class Result:
     seconds: float | None = None
     timings: dict[str, float] = field(default_factory=dict)
     left: str | None = None
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def reproduce(
     """
     settings = experiment.settings(scale, runs=runs, seed=seed)
     watch = Stopwatch()
-    outcome = experiment.run(settings, store, engine)
+    outcome = experiment.run(settings, Store(store.root, results=folder), engine)
     written: dict[str, Any] = {}
     for result in [outcome] if isinstance(outcome, Result) else outcome:
         known = watch.provenance(seed=settings.seed)
@@ -161,6 +163,8 @@ def write_result(folder: str | os.PathLike[str], written: dict[str, Any], result
     files = dict(_figure_files(written["scale"], result.figures))
     for name, content in files.items():
         write_bytes(home / name, content)
+    for name, record in result.kept.items():
+        write_json(home / name, record)
     path = home / f"{written['scale']}.json"
     write_json(path, written | {"files": sorted(files)})
     return path

@@ -10,18 +10,21 @@ U_density: 1 = C - B, 2 = D - C, 3 = 100 - D.
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Floats
+from ...canonical import parse_json
 from ...diagnosis import DEFAULT, Diagnosis, cause_sizes, diagnose
 from ...estimators import Density, Estimator, estimator, scores
 from ...estimators.softmax import entropy, log_entropy
 from ...features import FeatureSet
+from ...files import existing_file, reading
 from ...geometry import structure_report, valid_threshold
 from ...head import Head
 from ...metrics import auroc, auroc_difference, balanced
@@ -167,14 +170,24 @@ class Judged:
     step: StepResult
 
     @property
+    def plan(self) -> NetworkPlan:
+        """What determined it."""
+        return self.network.plan
+
+    @property
     def name(self) -> str:
         """The data set it learned."""
-        return self.network.plan.data.name
+        return self.plan.data.name
 
     @property
     def seed(self) -> int:
         """The seed of its run."""
-        return self.network.plan.training.seed
+        return self.plan.training.seed
+
+    @property
+    def in_store(self) -> bool:
+        """Whether its weights and features are at hand."""
+        return True
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -187,15 +200,26 @@ class Judged:
         kept: dict[str, Any] = self.step.json()
         return kept
 
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """`classes`, `images` it learned from, `subsets` it used, wall time of its `training` and of all `seconds`."""
+        step = float(self.step.provenance.get("seconds", 0.0))
+        return {
+            "classes": self.network.head.n_classes,
+            "images": len(self.network.train),
+            "subsets": self.network.numbers["subsets"],
+            "training": float(self.network.fit.provenance.get("seconds", 0.0)),
+            "seconds": self.network.seconds + step,
+        }
+
+    def record(self) -> dict[str, Any]:
+        """What a result keeps of it: all that tables and figures read, without the report's pictures and inputs."""
+        return {"facts": self.facts, "numbers": self.numbers, "diagnosis": self.diagnosis.slim().to_dict()}
+
     @property
     def accuracy(self) -> float:
         """On the test images, in percent."""
         return float(self.numbers["accuracy"])
-
-    @property
-    def seconds(self) -> float:
-        """Wall time of training, extraction and judging, whenever they ran."""
-        return self.network.seconds + float(self.step.provenance.get("seconds", 0.0))
 
     def auroc(self, score: str, ood: str | None = None) -> float:
         """In percent, against one OOD set, or the mean over all of them; `score` may be one of the `densities`."""
@@ -224,6 +248,49 @@ class Judged:
     def saturates(self, ood: str) -> bool:
         """Whether rounding to float32 costs U_entropy more than the paper's table would show."""
         return 100 * self.diagnosis.causes[ood].rounding.value > MINOR
+
+
+@dataclass(frozen=True)
+class Kept(Judged):
+    """A network that a result kept (`Judged.record`) and the store lacks: its weights and features are elsewhere."""
+
+    network: TrainedNetwork = field(init=False, repr=False)
+    step: StepResult = field(init=False, repr=False)
+    known: NetworkPlan
+    file: Path
+
+    @property
+    def plan(self) -> NetworkPlan:
+        """What determined it."""
+        return self.known
+
+    @property
+    def in_store(self) -> bool:
+        """Whether its weights and features are at hand."""
+        return False
+
+    @cached_property
+    def _record(self) -> dict[str, Any]:
+        with reading(self.file, "JSON"):
+            kept: dict[str, Any] = parse_json(existing_file(self.file).read_bytes())
+        return kept
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """As it was judged, without the report's pictures and inputs."""
+        return Diagnosis.from_dict(self._record["diagnosis"], str(self.file))
+
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """As the step that judged it had them."""
+        kept: dict[str, Any] = self._record["numbers"]
+        return kept
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """As the store had them."""
+        kept: dict[str, Any] = self._record["facts"]
+        return kept
 
 
 def judged(

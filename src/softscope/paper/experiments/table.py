@@ -240,6 +240,7 @@ def commands(networks: Sequence[Judged], name: Name, report: Name) -> Table:
             "report": f"`{own.network.diagnose_command(report(own))}`",
         }
         for own in networks
+        if own.in_store
     ]
 
 

@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...canonical import fingerprint, plain
 from ...engine import Engine
 from ...estimators import Density
 from ...runs import Store
 from . import table
 from .base import Result
-from .judge import MINOR, Judged, judged
+from .judge import MINOR, Judged, Kept, judged
 from .literature import beside, shared_pairs
-from .networks import NetworkPlan, TrainedNetwork, is_trained, subsets
+from .networks import NetworkPlan, TrainedNetwork, is_trained
 from .table import COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, over_runs
 from .verdict import Mean, Reported, Row, Statement, printed
 from .x09_plans import NAMES, SCALES, FiveSettings, plans
@@ -57,12 +59,28 @@ def measured(settings: FiveSettings, store: Store, engine: Engine, learned: tupl
     """The networks of all runs by the data set they learned (all of them, or `learned`), trained and judged."""
     todo = [plan for own in settings.single_runs() for plan in plans(own) if not learned or plan.data.name in learned]
     if settings.piecewise:  # others, who read these networks, take what there is
-        todo = [plan for plan in todo if is_trained(store, plan)]
+        todo = [plan for plan in todo if _at_hand(store, plan)]
     return _by_set(engine.map(partial(_judged, store), todo, threads=settings.threads, gpus=1, label="X9"))
 
 
 def _judged(store: Store, plan: NetworkPlan) -> Judged:
+    """Judged from the store, which may have to train it; from the results where they alone have it."""
+    if not is_trained(store, plan) and (file := _record_file(store, plan)).is_file():
+        return Kept(plan, file)
     return judged(store, plan, densities=densities)
+
+
+def _at_hand(store: Store, plan: NetworkPlan) -> bool:
+    return is_trained(store, plan) or _record_file(store, plan).is_file()
+
+
+def _record_file(store: Store, plan: NetworkPlan) -> Path:
+    """Where results keep what was judged of a network: named by all that determines it, whatever the scale."""
+    return store.results / "X9" / _record_name(plan)
+
+
+def _record_name(plan: NetworkPlan) -> str:
+    return f"networks/{plan.data.name}-{plan.training.seed}-{fingerprint(plain(plan, 'plan'))[:12]}.json"
 
 
 def _by_set(networks: Sequence[Judged]) -> dict[str, list[Judged]]:
@@ -73,25 +91,27 @@ def _by_set(networks: Sequence[Judged]) -> dict[str, list[Judged]]:
 
 
 def _piecewise(settings: FiveSettings, store: Store, engine: Engine) -> Iterator[Result]:
-    """What is trained first, then one network after the other: run 1 of all data sets, run 2, and so on."""
+    """What is at hand first; then the others as they are done, run 1 of all data sets, run 2, and so on."""
     every = [plan for own in settings.single_runs() for plan in plans(own)]
-    done: dict[int, Judged] = {}
-    for place in sorted(range(len(every)), key=lambda number: not is_trained(store, every[number])):
-        plan = [every[place]]
-        (done[place],) = engine.map(partial(_judged, store), plan, threads=settings.threads, gpus=1, label="X9")
-        left = [other for number, other in enumerate(every) if number not in done]
-        yield _result(_by_set([done[number] for number in sorted(done)]), left)
+    todo = sorted(every, key=lambda plan: not _at_hand(store, plan))
+    done: dict[tuple[str, int], Judged] = {}
+    for own in engine.as_done(partial(_judged, store), todo, threads=settings.threads, gpus=1):
+        done[own.name, own.seed] = own
+        left = [plan for plan in every if (plan.data.name, plan.training.seed) not in done]
+        if not any(_at_hand(store, plan) for plan in left):  # one result for all that needs no training
+            names = [(plan.data.name, plan.training.seed) for plan in every]
+            yield _result(_by_set([done[name] for name in names if name in done]), left)
 
 
 def time_left(done: Sequence[Judged], left: Sequence[NetworkPlan]) -> float | None:
     """Seconds of training to come, from the speed of the networks that are done: images shown each second."""
-    shown = sum(own.network.plan.training.epochs * len(own.network.train) for own in done)
-    spent = sum(float(own.network.fit.provenance.get("seconds", 0.0)) for own in done)
-    known = {own.name: len(own.network.train) for own in done}
+    shown = sum(own.plan.training.epochs * own.facts["images"] for own in done)
+    spent = sum(own.facts["training"] for own in done)
+    known = {own.name: own.facts["images"] for own in done}
     if not spent or not shown:
         return None
     mean = float(np.mean(list(known.values())))
-    return sum(plan.training.epochs * known.get(plan.data.name, mean) for plan in left) * spent / shown
+    return float(sum(plan.training.epochs * known.get(plan.data.name, mean) for plan in left) * spent / shown)
 
 
 def _result(lines: Lines, left: Sequence[NetworkPlan]) -> Result:
@@ -108,8 +128,9 @@ def _result(lines: Lines, left: Sequence[NetworkPlan]) -> Result:
         tables=tables,
         shown={name: words for name, words in _SHOWN.items() if name in tables},
         notes=[*missing, *_NOTES, *_report_notes(every)],
-        subsets=subsets([own.network for own in every]),
-        seconds=sum(own.seconds for own in every),
+        subsets=list(dict.fromkeys(line for own in every for line in own.facts["subsets"])),
+        seconds=sum(own.facts["seconds"] for own in every),
+        kept={_record_name(own.plan): own.record() for own in every if own.in_store},
         left=None if not left else f"{len(left)} networks" + (f", about {seconds / 3600:.1f} hours" if seconds else ""),
     )
 
@@ -264,7 +285,7 @@ def _tables(lines: Lines) -> dict[str, Table]:
         "pairs": table.pairs(every, network_name),
         **table.claims(every, network_name, ("T19", "T21", "T23", "T24")),
     }
-    if min(map(len, lines.values())) > 1:
+    if min(map(len, lines.values())) > 1 and all(own.in_store for own in every):
         out["T26"] = table.ensembles(lines, network_name)
     return out
 
@@ -282,13 +303,13 @@ def _line_title(name: str, runs: Sequence[Judged]) -> str:
 
 def trained_how(own: Judged) -> str:
     """'8 epochs, 20,000 images'."""
-    epochs = own.network.plan.training.epochs
-    return f"{epochs} epoch{'s' * (epochs > 1)}, {len(own.network.train):,} images"
+    epochs = own.plan.training.epochs
+    return f"{epochs} epoch{'s' * (epochs > 1)}, {own.facts['images']:,} images"
 
 
 def network_name(own: Judged) -> str:
     """'ResNet18 on cifar10'; T24 reads the family from it."""
-    net = own.network.plan.net
+    net = own.plan.net
     return f"{'ResNet18' if net == 'resnet18' else net} on {own.name}"
 
 
@@ -309,7 +330,7 @@ def mental(runs: Sequence[Judged]) -> dict[str, str]:
     largest, spread = ([mean("sets", other, what) for other in ood] for what in ("largest", "others_deviation"))
     return {
         "rank agreement": f"{agreement:.2f}",
-        "-1/(K-1)": f"{-1 / (runs[0].network.head.n_classes - 1):.2f}",
+        "-1/(K-1)": f"{-1 / (runs[0].facts['classes'] - 1):.2f}",
         "norm(w): std / mean": f"{mean('head', 'norm_spread'):.2f}",
         "abs(b) / norm(w)": f"{mean('head', 'bias_share'):.2f}",
         "cos(w, w): deviation": f"{mean('head', 'cosine_deviation'):.2f}",

@@ -68,7 +68,8 @@ def run(settings: TransferSettings, store: Store, engine: Engine) -> Result:
         shown=_SHOWN,
         notes=[*_notes(settings, skipped), *_report_notes(kinds)],
         subsets=subsets([own.network for own in every]),
-        seconds=sum(own.seconds for own in every) + sum(float(step.provenance.get("seconds", 0.0)) for step in seen),
+        seconds=sum(own.facts["seconds"] for own in every)
+        + sum(float(step.provenance.get("seconds", 0.0)) for step in seen),
     )
 
 

@@ -7,7 +7,6 @@ from ...engine import Engine
 from ...runs import Store
 from .base import Result
 from .literature import ALIKE, OURS, Line, beside, literature, ours, shared_pairs
-from .networks import subsets
 from .table import Lines
 from .verdict import Mean, Reported, Row, Statement, printed
 from .x09_five_sets import measured, trained_how
@@ -28,8 +27,8 @@ def run(settings: FiveSettings, store: Store, engine: Engine) -> Result:
         tables={"literature": beside(networks)},
         shown={"literature": f"AUROC in percent as each study reports it, and ours. {f'Ours: {how}.' if how else ''}"},
         notes=[*_NOTES, *dict.fromkeys(line.citation.full for line in literature())],
-        subsets=subsets([own.network for own in every]),
-        seconds=sum(own.seconds for own in every),
+        subsets=list(dict.fromkeys(line for own in every for line in own.facts["subsets"])),
+        seconds=sum(own.facts["seconds"] for own in every),
     )
 
 

@@ -68,7 +68,7 @@ def run(settings: TransformerSettings, store: Store, engine: Engine) -> Result:
             "smoothing, no mixing of images. The last weights are taken.",
         ],
         subsets=subsets([own.network for own in every]),
-        seconds=sum(own.seconds for own in every),
+        seconds=sum(own.facts["seconds"] for own in every),
     )
 
 
