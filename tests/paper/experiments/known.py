@@ -58,6 +58,7 @@ def network(
         SimpleNamespace(plan=plan, head=SimpleNamespace(n_classes=5), train=range(1200), test=range(300)), None
     )
     judged.__dict__["diagnosis"] = diagnosis
+    judged.__dict__["course"] = []
     judged.__dict__["facts"] = {"classes": 5, "images": 1200, "subsets": [], "training": 60.0, "seconds": 90.0}
     evidence = {"T19": {"spearman": 0.9}, "T24": {"equal_share": equal_share}}
     judged.__dict__["numbers"] = {

@@ -168,6 +168,7 @@ class Judged:
 
     network: TrainedNetwork
     step: StepResult
+    further: StepResult | None = None
 
     @property
     def plan(self) -> NetworkPlan:
@@ -212,9 +213,16 @@ class Judged:
             "seconds": self.network.seconds + step,
         }
 
+    @cached_property
+    def course(self) -> list[dict[str, float]]:
+        """How the snapshots of its training fare, the earliest first; empty where none were measured."""
+        moments: list[dict[str, float]] = [] if self.further is None else self.further.json()
+        return moments
+
     def record(self) -> dict[str, Any]:
         """What a result keeps of it: all that tables and figures read, without the report's pictures and inputs."""
-        return {"facts": self.facts, "numbers": self.numbers, "diagnosis": self.diagnosis.slim().to_dict()}
+        own = {"facts": self.facts, "numbers": self.numbers, "course": self.course}
+        return {**own, "diagnosis": self.diagnosis.slim().to_dict()}
 
     @property
     def accuracy(self) -> float:
@@ -256,6 +264,7 @@ class Kept(Judged):
 
     network: TrainedNetwork = field(init=False, repr=False)
     step: StepResult = field(init=False, repr=False)
+    further: None = field(init=False, repr=False)
     known: NetworkPlan
     file: Path
 
@@ -284,6 +293,12 @@ class Kept(Judged):
     def numbers(self) -> dict[str, Any]:
         """As the step that judged it had them."""
         kept: dict[str, Any] = self._record["numbers"]
+        return kept
+
+    @cached_property
+    def course(self) -> list[dict[str, float]]:
+        """As the step that measured it had it."""
+        kept: list[dict[str, float]] = self._record["course"]
         return kept
 
     @cached_property

@@ -142,7 +142,7 @@ class TrainedNetwork:
 
     def snapshots(self) -> dict[int, Path]:
         """Files of `save_model` by the epoch (from 1) they were kept after; the weights as they were, not averaged."""
-        return {epoch: self.fit.path(_snapshot_file(epoch)) for epoch in self.plan.snapshot_epochs()}
+        return {epoch: self.fit.path(snapshot_file(epoch)) for epoch in self.plan.snapshot_epochs()}
 
     def diagnose_command(self, out: str) -> str:
         """The command that diagnoses this network and writes its report to `out`; paths as seen from this folder."""
@@ -181,7 +181,8 @@ def _digits_digest(split: str) -> dict[str, str]:
     return load("digits", split).sha256
 
 
-def _snapshot_file(epoch: int) -> str:
+def snapshot_file(epoch: int) -> str:
+    """The file of a step that trains with the weights after `epoch`."""
     return f"epoch-{epoch}.safetensors"
 
 
@@ -196,7 +197,7 @@ def _train(plan: NetworkPlan, draft: Draft) -> None:
 
     def keep(now: "nn.Module", epoch: int, _: "EpochRecord") -> None:
         if epoch in moments:
-            save_model(net, draft.scratch / _snapshot_file(epoch), classes=classes, dataset=dataset)
+            save_model(net, draft.scratch / snapshot_file(epoch), classes=classes, dataset=dataset)
 
     outcome = train(
         net,
@@ -209,7 +210,7 @@ def _train(plan: NetworkPlan, draft: Draft) -> None:
     )
     save_model(net, draft.path("model.safetensors"), classes=classes, dataset=dataset)
     for epoch in moments:
-        shutil.copyfile(draft.scratch / _snapshot_file(epoch), draft.path(_snapshot_file(epoch)))
+        shutil.copyfile(draft.scratch / snapshot_file(epoch), draft.path(snapshot_file(epoch)))
     draft.json({name: [getattr(epoch, name) for epoch in outcome.history] for name in ("loss", "accuracy")}, "history")
 
 

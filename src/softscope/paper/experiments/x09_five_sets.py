@@ -1,6 +1,7 @@
 """X9 (table_AUROC_bench, top; fig_grid_auroc; fig_cifar_etc): five data sets, each network against the other four."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ from .literature import beside, shared_pairs
 from .networks import NetworkPlan, TrainedNetwork, is_trained
 from .table import COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, over_runs
 from .verdict import Mean, Reported, Row, Statement, printed
+from .x09_course import course
+from .x09_course import table as course_table
 from .x09_plans import NAMES, SCALES, FiveSettings, plans
 
 if TYPE_CHECKING:
@@ -67,7 +70,9 @@ def _judged(store: Store, plan: NetworkPlan) -> Judged:
     """Judged from the store, which may have to train it; from the results where they alone have it."""
     if not is_trained(store, plan) and (file := _record_file(store, plan)).is_file():
         return Kept(plan, file)
-    return judged(store, plan, densities=densities)
+    own = judged(store, plan, densities=densities)
+    # The first run alone: its snapshots tell the course of training.
+    return replace(own, further=course(own.network)) if plan.snapshots and plan.training.seed == 0 else own
 
 
 def _at_hand(store: Store, plan: NetworkPlan) -> bool:
@@ -267,6 +272,9 @@ _SHOWN = {
     "mental": "The mental model (T19): its rank agreement with U_max over test and OOD inputs (lowest of the OOD "
     "sets), how far the head is from the optimal structure, and the cosines of z. If both assumptions held, the "
     "deviations would be 0 and the largest cosine 1.",
+    "course": "The course of training, first run: snapshots measured on 10,000 training and 2,000 images of each test "
+    "set, weights not averaged. AUROC in percent, mean over the OOD sets; cause 2 = U_density less U_entropy, cause 3 "
+    "= 100 less U_density; mean of the largest cosine.",
     "literature": "What the literature reports for the same pairs (X11), AUROC in percent.",
 }
 
@@ -285,9 +293,15 @@ def _tables(lines: Lines) -> dict[str, Table]:
         "pairs": table.pairs(every, network_name),
         **table.claims(every, network_name, ("T19", "T21", "T23", "T24")),
     }
+    if courses := _courses(lines):
+        out["course"] = course_table(courses)
     if min(map(len, lines.values())) > 1 and all(own.in_store for own in every):
         out["T26"] = table.ensembles(lines, network_name)
     return out
+
+
+def _courses(lines: Lines) -> dict[str, list[dict[str, float]]]:
+    return {name: own.course for name, runs in lines.items() for own in runs if own.course}
 
 
 def _report_notes(every: Sequence[Judged]) -> list[str]:
@@ -355,19 +369,21 @@ _PANELS = {
 
 def _figures(lines: Lines) -> "dict[str, Figure | bytes]":
     """By name, the experiment's own picture first."""
-    from ..plots.benchmark import auroc_grids, causes_beside, familiarity_by_set
+    from ..plots.benchmark import auroc_grids, causes_beside, familiarity_by_set, training_course
 
     paper = table.paper_lines("X9")
     first = {f"{name} ({trained_how(runs[0])})": runs[0].diagnosis for name, runs in lines.items()}
     drawn = {name: table.cause_line({name: runs}, list(_PANELS), paper.get(name, {})) for name, runs in lines.items()}
     known = paper["mean"] if set(lines) == set(NAMES) else {}
     drawn["mean"] = table.cause_line(lines, list(_PANELS), known)
+    courses = _courses(lines)
     return {
         "grids": auroc_grids(list(lines), {title: table.grid(lines, score) for score, title in _GRIDS.items()}),
         "causes": causes_beside(_PANELS, drawn),
         "histograms": familiarity_by_set(
             {title: (own.strength, own.other_cosines, own.familiarity) for title, own in first.items()}
         ),
+        **({"course": training_course(courses)} if courses else {}),
     }
 
 
@@ -384,4 +400,12 @@ def _captions(lines: Lines) -> dict[str, str]:
         "epochs on all images.",
         "histograms": "norm(z), the cosines to the weights other than the largest, and the largest, for each training "
         f"set (filled) and the other data sets (lines), first run. Trained with: {how}.",
+        **(
+            {
+                "course": "The course of training, first run, measured on part of the images; weights are those of the "
+                "moment, not averaged."
+            }
+            if _courses(lines)
+            else {}
+        ),
     }

@@ -1,4 +1,4 @@
-"""Pictures of a whole benchmark (X9): grids of AUROC, causes by data set, histograms of norm(z) and cosines."""
+"""Pictures of a whole benchmark (X9): grids of AUROC, causes by data set, the course of training, histograms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -110,6 +110,31 @@ def _line(axes: "Axes", height: int, ours: Sequence[float], paper: float | None)
             markeredgewidth=1.3,
             label="the paper",
         )
+
+
+_COURSE = {
+    "accuracy": "accuracy, %", "entropy": "U_entropy: AUROC, %", "density": "U_density: AUROC, %",
+    "extrapolation": "cause 2, points", "overlap": "cause 3, points", "cosine_train": "max cos, training images",
+}  # fmt: skip
+
+
+def training_course(courses: Mapping[str, Sequence[Mapping[str, float]]]) -> "Figure":
+    """One panel for each quantity of `_COURSE`, one line for each data set, against the share of the epochs done."""
+    with style():
+        figure = new_figure(PAGE, 3.6)
+        panels = figure.subplots(2, 3, sharex=True)
+        for axes, (quantity, title) in zip(panels.ravel(), _COURSE.items()):
+            for number, (name, moments) in enumerate(courses.items()):
+                share = [one["epoch"] / moments[-1]["epoch"] for one in moments]
+                values = [one[quantity] for one in moments]
+                colour, dashes = _SETS[number % len(_SETS)], _LINES[number % len(_LINES)]
+                axes.plot(share, values, ".", color=colour, linestyle=dashes, markersize=4, linewidth=1.1, label=name)
+            axes.set_title(title)
+            axes.grid(axis="y")
+        panels[1, 1].set_xlabel("share of the training done")
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
 
 
 _BINS = 40
