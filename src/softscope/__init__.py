@@ -11,16 +11,15 @@ from .lazy import lazily
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .diagnosis import Diagnosis as Diagnosis
-    from .diagnosis import diagnose as diagnose
-    from .errors import SoftscopeError as SoftscopeError
-    from .estimators import Density as Density
-    from .features import FeatureSet as FeatureSet
-    from .guard import Guard as Guard
-    from .head import Head as Head
-    from .metrics import Interval as Interval
-    from .models import extract as extract
-    from .reporting import report as report
+    from .diagnosis import Diagnosis, diagnose
+    from .errors import SoftscopeError
+    from .estimators import Density
+    from .features import FeatureSet
+    from .guard import Guard
+    from .head import Head
+    from .metrics import Interval
+    from .models import extract
+    from .reporting import report
 
 _HOMES = {
     "errors": ("SoftscopeError",),

@@ -97,11 +97,11 @@ def check_labels(dtype: np.dtype, shape: tuple[int, ...], name: str, *, rows: in
         raise SoftscopeError(f"{name}: {shape[0]} labels for {rows} rows", "Save features and labels together")
 
 
-def check_columns(found: int, name: str, *, columns: int | None, owner: str = "the head") -> None:
+def check_columns(given: int, name: str, *, columns: int | None, owner: str = "the head") -> None:
     """Raise unless there are `columns` columns."""
-    if columns is not None and found != columns:
+    if columns is not None and given != columns:
         raise SoftscopeError(
-            f"{name}: has {found} columns, {owner} expects {columns}",
+            f"{name}: has {given} columns, {owner} expects {columns}",
             "Take features from the layer that feeds the head, from the same network",
         )
 

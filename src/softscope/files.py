@@ -232,7 +232,7 @@ def safetensors_header(path: str | os.PathLike[str]) -> tuple[dict[str, TensorEn
         metadata = header.pop("__metadata__", {})
         if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
             raise ValueError("metadata that isn't text")
-        entries = {name: _entry(name, found, 8 + length) for name, found in header.items()}
+        entries = {name: _entry(name, described, 8 + length) for name, described in header.items()}
         _check_cover(entries, 8 + length, size)
     return entries, metadata
 
@@ -288,23 +288,22 @@ def output_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def existing(path: str | os.PathLike[str]) -> Path:
     """`path` if there is something there, else a SoftscopeError."""
-    found = Path(path)
     try:
-        there = found.exists()
+        there = Path(path).exists()
     except OSError as error:
         raise SoftscopeError(f"{path}: can't be read ({error.strerror})", "Check the path") from error
     if not there:
         raise SoftscopeError(f"{path}: no such file or folder", "Check the path")
-    return found
+    return Path(path)
 
 
 def existing_file(path: str | os.PathLike[str]) -> Path:
     """`path` if it is a regular file (a pipe would block), else a SoftscopeError."""
-    found = existing(path)
-    if not found.is_file():
-        kind = "a folder" if found.is_dir() else "a device or pipe"
+    file = existing(path)
+    if not file.is_file():
+        kind = "a folder" if file.is_dir() else "a device or pipe"
         raise SoftscopeError(f"{path}: expected a file, found {kind}", "Give a regular file")
-    return found
+    return file
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
@@ -342,9 +341,9 @@ def _aligned(dtypes: Mapping[str, np.dtype]) -> list[str]:
     return sorted(dtypes, key=lambda name: (-dtypes[name].itemsize, name))
 
 
-def _entry(name: str, found: Any, data: int) -> TensorEntry:
+def _entry(name: str, described: Any, data: int) -> TensorEntry:
     try:
-        dtype, shape, (begin, end) = found["dtype"], found["shape"], found["data_offsets"]
+        dtype, shape, (begin, end) = described["dtype"], described["shape"], described["data_offsets"]
         sound = isinstance(dtype, str) and all(type(n) is int and 0 <= n < 1 << 62 for n in [*shape, begin, end])
     except (TypeError, KeyError, ValueError):
         sound = False

@@ -156,15 +156,15 @@ def test_two_classes_and_a_single_feature_are_enough() -> None:
     assert found.scores["zero"]["max"].auroc.value > 0.95
 
 
-def test_progress_names_each_step_and_ends_at_one() -> None:
-    told: list[tuple[str, float]] = []
-    diagnose(HEAD, TRAIN, TEST, OOD, progress=lambda what, share: told.append((what, share)), **QUICK)
-    shares = [share for _, share in told]
-    assert shares == sorted(shares)
-    assert shares[0] == 0
-    assert shares[-1] == 1
-    assert [what for what, _ in told][:2] == ["reading train", "reading test"]
-    assert told[-1][0] == "done"
+def test_progress_names_each_step_and_ends_with_all_of_them() -> None:
+    told: list[tuple[str, int, int]] = []
+    diagnose(HEAD, TRAIN, TEST, OOD, progress=lambda *step: told.append(step), **QUICK)
+    whats, counts, totals = zip(*told)
+    assert list(counts) == sorted(counts)
+    assert counts[0] == 0
+    assert {counts[-1]} == set(totals)
+    assert whats[:2] == ("reading train", "reading test")
+    assert whats[-1] == "done"
 
 
 @pytest.mark.parametrize(

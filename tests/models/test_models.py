@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from softscope import SoftscopeError
-from softscope.cli import extract as cli_extract
+from softscope.cli import opening
 from softscope.models import open_model
 from softscope.paper.nets import build, save_model
 from softscope.paper.nets.saving import open_saved
@@ -165,4 +165,4 @@ def test_weights_of_another_architecture_are_refused(factory):
 def test_weights_with_an_own_file_are_refused(tmp_path):
     save_model(build("toy"), tmp_path / "m.safetensors")
     with pytest.raises(SoftscopeError, match="--weights go with a factory"):
-        cli_extract.open_named(str(tmp_path / "m.safetensors"), "w.pt", None, None, None, {})
+        opening.open_named(str(tmp_path / "m.safetensors"), {"weights": "w.pt"})

@@ -1,41 +1,23 @@
 """`softscope diagnose`: from a model and images, or from feature files, to a verdict, a diagnosis and a report."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import diagnose_model, options
-from .extract import (
-    MODEL,
-    BatchSize,
-    Bgr,
-    Channels,
-    Classes,
-    Crop,
-    Device,
-    DryRun,
-    Interpolation,
-    Limit,
-    Logits,
-    Mean,
-    Scale,
-    Size,
-    Std,
-    Weights,
-    pixel_options,
-)
+from .opening import MODEL, BatchSize, DryRun, Limit, opens
 from .options import AsJson, Quiet, Seed, named
 
 if TYPE_CHECKING:
     from ..diagnosis import Diagnosis
-    from ..diagnosis.pipeline import Progress
     from ..features import FeatureSet
 
 
+@opens()
 def diagnose(
+    *,
     out: Annotated[str, options.out("Folder for report.html and diagnosis.json.")],
     model: Annotated[str | None, typer.Argument(help=MODEL, metavar="[MODEL]")] = None,
     data: Annotated[
@@ -51,18 +33,7 @@ def diagnose(
         list[str] | None,
         typer.Option(help="Images of an --ood set, or of `test`, in the same order (repeatable).", metavar="NAME=FILE"),
     ] = None,
-    weights: Weights = None,
-    classes: Classes = None,
-    logits: Logits = None,
-    device: Device = None,
-    size: Size = None,
-    crop: Crop = None,
-    interpolation: Interpolation = None,
-    mean: Mean = None,
-    std: Std = None,
-    scale: Scale = None,
-    bgr: Bgr = False,
-    channels: Channels = None,
+    how: dict[str, Any],
     limit: Limit = None,
     batch: BatchSize = 64,
     dry_run: DryRun = False,
@@ -81,9 +52,7 @@ def diagnose(
     if (Path(out) / "report.html").is_file() and not force and not dry_run:
         raise SoftscopeError(f"{Path(out) / 'report.html'}: exists", "Give another --out, or --force to write over it")
     if model is not None:
-        pixels = pixel_options(size, crop, interpolation, mean, std, scale, bgr, channels)
-        named_model = {"model": model, "weights": weights, "classes": classes, "logits": logits, "device": device}
-        plan = diagnose_model.plan_of(named_model | {"pixels": pixels}, data, train, test, ood or [], limit)
+        plan = diagnose_model.plan_of(model, how, data, train, test, ood or [], limit)
         if dry_run or not quiet:
             typer.echo("\n".join(plan.lines()), err=not dry_run)
         if dry_run:
@@ -125,6 +94,7 @@ def diagnose_files(
     from ..features import FeatureSet
     from ..files import atomic_paths, existing_file, output_folder
     from ..head import Head
+    from ..progress import bar
     from ..reporting import report
 
     for name, path in images.items():
@@ -132,7 +102,7 @@ def diagnose_files(
             raise SoftscopeError(f"--images {name}: no such set", f"There is {', '.join(['test', *ood])}")
         existing_file(path)
     with output_folder(out):
-        with _progress(progress) as tell:
+        with bar(show=progress) as tell:
             diagnosis = run(
                 Head.load(head),
                 train=FeatureSet.open(train),
@@ -146,22 +116,6 @@ def diagnose_files(
             diagnosis.save(file)
             report(diagnosis, page, images=dict(images))
     return diagnosis
-
-
-@contextmanager
-def _progress(wanted: bool) -> "Iterator[Progress | None]":
-    """A bar on stderr that says what is being done, or None."""
-    if not wanted:
-        yield None
-        return
-    from rich import progress
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), TimeElapsedColumn())
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=1.0)
-        yield lambda what, share: bar.update(task, description=what, completed=share)
 
 
 def show(diagnosis: "Diagnosis", *, as_json: bool, verbose: bool = False) -> None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .extract import open_data, open_named, written_line
+from .extract import written_line
+from .opening import open_data, open_named
 from .options import named
 
 if TYPE_CHECKING:
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
 
 
 def plan_of(
-    model: dict[str, Any], data: str | None, train: str | None, test: str | None, ood: list[str], limit: int | None
+    model: str,
+    how: dict[str, Any],
+    data: str | None,
+    train: str | None,
+    test: str | None,
+    ood: list[str],
+    limit: int | None,
 ) -> "Plan":
     """The model opened, the sets found, and what will be done with them."""
     from ..models import make_plan, roles
@@ -26,7 +33,7 @@ def plan_of(
     unfamiliar = {name: _one(path, "test") for name, path in named("--ood", ood).items()}
     given = {name: _one(path, name) for name, path in (("train", train), ("test", test)) if path is not None}
     sets = roles(splits | given, unfamiliar)
-    return make_plan(open_named(**model), sets, limit=limit, declared=True)
+    return make_plan(open_named(model, how), sets, limit=limit, declared=True)
 
 
 def write(plan: "Plan", out: Path, batch: int, seed: int, *, quiet: bool) -> "DiagnosisFiles":

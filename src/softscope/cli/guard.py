@@ -11,7 +11,7 @@ import typer
 
 from ..errors import SoftscopeError
 from . import options
-from .extract import Bgr, Crop, Interpolation, Mean, Scale, Size, Std, pixel_options
+from .opening import PIXELS, opens, pixel_options
 from .options import AsJson, Quiet
 
 if TYPE_CHECKING:
@@ -146,17 +146,12 @@ def recalibrate(
 
 
 @guard.command()
+@opens(*PIXELS)
 def export(
     model: Annotated[Path, typer.Argument(help="A classifier, an .onnx file.", metavar="MODEL")],
     path: GuardFile,
     out: Annotated[Path, options.out("The guarded model, an .onnx file.")],
-    size: Size = None,
-    crop: Crop = None,
-    interpolation: Interpolation = None,
-    mean: Mean = None,
-    std: Std = None,
-    scale: Scale = None,
-    bgr: Bgr = False,
+    how: dict[str, Any],
     raw_input: Annotated[
         bool, typer.Option("--raw-input", help="Take what the model takes, not uint8 images.")
     ] = False,
@@ -169,7 +164,7 @@ def export(
     from ..guard import Guard
     from ..images import Preprocessing
 
-    asked = pixel_options(size, crop, interpolation, mean, std, scale, bgr, None)
+    asked = pixel_options(how)
     if out.suffix.lower() != ".onnx":
         raise SoftscopeError(f"{out}: the guarded model is an .onnx file", "Give it a name that ends in .onnx")
     loaded = Guard.load(path)

@@ -3,35 +3,22 @@
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import SoftscopeError
 from . import options
-from .extract import (
-    MODEL,
-    Bgr,
-    Channels,
-    Crop,
-    Device,
-    Interpolation,
-    Logits,
-    Mean,
-    Scale,
-    Size,
-    Std,
-    Weights,
-    open_named,
-    pixel_options,
-)
 from .guard import DRIFT, print_pairs, summary_pairs
+from .opening import MODEL, SCORED, open_named, opens
 
 if TYPE_CHECKING:
     from ..scoring import ScoreSummary
 
 
+@opens(*SCORED)
 def score(
+    *,
     first: Annotated[
         str,
         typer.Argument(help=f"Features: a file, or a folder of them. Or a model: {MODEL}", metavar="FEATURES | MODEL"),
@@ -45,17 +32,7 @@ def score(
         str | None,
         typer.Argument(help="With a model: an image, a parquet file, or a folder of either.", metavar="IMAGES"),
     ] = None,
-    weights: Weights = None,
-    logits: Logits = None,
-    device: Device = None,
-    size: Size = None,
-    crop: Crop = None,
-    interpolation: Interpolation = None,
-    mean: Mean = None,
-    std: Std = None,
-    scale: Scale = None,
-    bgr: Bgr = False,
-    channels: Channels = None,
+    how: dict[str, Any],
     engine: options.EngineName = "local",
     address: options.Address = None,
     workers: Annotated[int | None, options.whole("--workers", "Workers at once, if not one per core.")] = None,
@@ -74,8 +51,7 @@ def score(
     if len(guard) > 2:
         raise SoftscopeError(f"{len(guard)} guards were given", "Give one, or two: softmax and density")
     where = Engine(engine, workers, address)
-    pixels = pixel_options(size, crop, interpolation, mean, std, scale, bgr, channels)
-    model = None if images is None else partial(open_named, first, weights, None, logits, device, pixels)
+    model = None if images is None else partial(open_named, first, how)
     guards = [Guard.load(path) for path in guard]
     with bar(show=not quiet) as progress:
         summary = score_files(images or first, guards, out, model=model, engine=where, progress=progress)

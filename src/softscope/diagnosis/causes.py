@@ -164,7 +164,7 @@ def causes_of(
     def sides(name: str) -> tuple[Floats, Floats]:
         return test.values[name][low], ood.values[name][high]
 
-    found = {
+    sizes = {
         cause: auroc_difference(*sides(plus), *sides(minus)).difference for cause, (plus, minus) in DIFFERENCES.items()
     }
     reached, misfit = _reached(sides, scores, ceiling, low, high)
@@ -174,7 +174,7 @@ def causes_of(
         entropy=scores["plain-entropy"].auroc,
         cool=scores["cool"].auroc,
         density=density,
-        **found,
+        **sizes,
         extrapolation_proper=proper,
         ambiguity=ambiguity,
         overlap=complement(density),
@@ -241,7 +241,7 @@ def mean_causes(
         whole: Floats = np.mean([draws[name, key] for name in by_set], axis=0)
         return whole
 
-    found = {cause: mean(cause, drawn(plus) - drawn(minus)) for cause, (plus, minus) in DIFFERENCES.items()}
+    sizes = {cause: mean(cause, drawn(plus) - drawn(minus)) for cause, (plus, minus) in DIFFERENCES.items()}
     split = (next(iter(by_set)), CLEAR["cool"]) in draws
     proper = drawn(CLEAR["density"]) - drawn(CLEAR["cool"]) if split else None
     rest = drawn("density") - drawn("cool") - proper if proper is not None else None
@@ -254,7 +254,7 @@ def mean_causes(
         entropy=scores["plain-entropy"].auroc,
         cool=scores["cool"].auroc,
         density=density,
-        **found,  # type: ignore[arg-type]
+        **sizes,  # type: ignore[arg-type]
         extrapolation_proper=mean("extrapolation_proper", proper),
         ambiguity=mean("ambiguity", rest),
         overlap=complement(density),

@@ -69,12 +69,12 @@ def find_ceiling(test: Scored, ood: Scored, low: Rows, high: Rows, seed: int) ->
     ceiling = Ceiling(
         auroc=_at_least(value_of(contests), auroc(placed[0][low], placed[1][high])),
         classifier=max(names, key=names.count),
-        candidates={name: float(np.mean([found[name] for _, _, found in choices])) for name in columns.learners()},
+        candidates={name: float(np.mean([aurocs[name] for _, _, aurocs in choices])) for name in columns.learners()},
         rows=learned,
         columns=columns.width,
         raised=False,
         fewer_rows=min(CHOICE_ROWS, round(INNER_SHARE * learned)),
-        fewer_auroc=float(np.mean([found[name] for _, name, found in choices])),
+        fewer_auroc=float(np.mean([aurocs[name] for _, name, aurocs in choices])),
     )
     return CeilingScores(ceiling, contests, *placed)
 

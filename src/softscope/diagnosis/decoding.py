@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 def decode(kind: type[T], value: Any, where: str) -> T:
     """`value` as the dataclass, dict, tuple or scalar that the type `kind` asks for; `where` names it in errors."""
-    found: T = _decode(kind, value, where)
-    return found
+    decoded: T = _decode(kind, value, where)
+    return decoded
 
 
 def _decode(kind: Any, value: Any, where: str) -> Any:

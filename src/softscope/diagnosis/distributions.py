@@ -30,7 +30,7 @@ def histogram(values: Mapping[str, NDArray], bins: int = BINS) -> Histogram:
         low, high = low - 0.5 * max(1.0, abs(low)), low + 0.5 * max(1.0, abs(low))
     edges = np.linspace(low, high, bins + 1)
     counts = {name: np.histogram(np.clip(numbers, low, high), edges)[0] for name, numbers in values.items()}
-    return Histogram(_floats(edges), {name: tuple(found.tolist()) for name, found in counts.items()})
+    return Histogram(_floats(edges), {name: tuple(counted.tolist()) for name, counted in counts.items()})
 
 
 def other_cosines(sets: Mapping[str, Observed]) -> Histogram:
@@ -48,8 +48,8 @@ def curves(test: Scored, ood: Scored, low: Rows, high: Rows, shown: Sequence[str
     """ROC curves of one OOD set on its balanced rows."""
     out = {}
     for name in shown:
-        found = roc_curve(test.values[name][low], ood.values[name][high], CURVE_POINTS)
-        out[name] = Curve(_shares(found.false_positive_rate), _shares(found.recall))
+        curve = roc_curve(test.values[name][low], ood.values[name][high], CURVE_POINTS)
+        out[name] = Curve(_shares(curve.false_positive_rate), _shares(curve.recall))
     return out
 
 

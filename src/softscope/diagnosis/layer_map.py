@@ -37,7 +37,7 @@ def map_layer(head: Head, sets: Mapping[str, FeatureSet], seed: int) -> FinalLay
         y=_short(y),
         confidence=tuple(tuple(row) for row in np.round(behind, _DIGITS).tolist()),
         explained=_explained(plane, fitted),
-        points={name: tuple(_short(point) for point in found) for name, found in points.items()},
+        points={name: tuple(_short(point) for point in places) for name, places in points.items()},
         classes={name: tuple(own.argmax(axis=1).tolist()) for name, own in logits.items()},
         sure={name: _short(confidence(log_odds(own))) for name, own in logits.items()},
     )

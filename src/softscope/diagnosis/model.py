@@ -374,14 +374,14 @@ class Diagnosis:
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any], where: str = "diagnosis") -> "Diagnosis":
+    def from_dict(cls, tree: Mapping[str, Any], where: str = "diagnosis") -> "Diagnosis":
         """The tree that `to_dict` wrote, or a SoftscopeError that names the field that is wrong."""
-        if not isinstance(found, Mapping) or found.get("format") != FORMAT:
-            kind = found.get("format") if isinstance(found, Mapping) else type(found).__name__
+        if not isinstance(tree, Mapping) or tree.get("format") != FORMAT:
+            kind = tree.get("format") if isinstance(tree, Mapping) else type(tree).__name__
             raise SoftscopeError(
                 f"{where}: expected format {FORMAT!r}, found {kind!r}", "Run `softscope diagnose` again"
             )
-        return decode(cls, {key: value for key, value in found.items() if key != "format"}, where)
+        return decode(cls, {key: value for key, value in tree.items() if key != "format"}, where)
 
     @classmethod
     def from_json(cls, text: str) -> "Diagnosis":

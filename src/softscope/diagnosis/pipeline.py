@@ -1,7 +1,7 @@
 """`diagnose`: the modules of this room in their order. It computes nothing itself."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +15,7 @@ from ..estimators import Estimator
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments
+from ..progress import Progress, silent
 from ..provenance import Stopwatch, cores
 from .advice import Facts, advise
 from .calibration import by_class, reliability, risk_curve
@@ -31,9 +32,6 @@ from .structure import find_structure, nearest_means
 BOOTSTRAPS = 500
 _SETS_AT_ONCE = 4
 
-#: Called with what is being done now and the share of the work that is done.
-Progress = Callable[[str, float], None]
-
 
 def diagnose(
     head: Any,
@@ -44,7 +42,7 @@ def diagnose(
     seed: int = 0,
     bootstraps: int = BOOTSTRAPS,
     estimators: Sequence[str | Estimator] = DEFAULT,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     keep_scores: bool = False,
     **model_options: Any,
 ) -> Diagnosis:
@@ -80,8 +78,8 @@ def diagnose(
     # One thread an operation: the same numbers whatever the machine, and no factorisation of a small matrix that takes
     # a hundred times as long because its threads wait for each other on a busy one.
     with limited_threads(1):
-        found, scored = _diagnose(head, train, test, ood, seed, bootstraps, estimators, progress)
-    diagnosis = replace(found, provenance=watch.provenance(seed=seed))
+        bare, scored = _diagnose(head, train, test, ood, seed, bootstraps, estimators, progress)
+    diagnosis = replace(bare, provenance=watch.provenance(seed=seed))
     return diagnosis.with_row_scores({name: own.values for name, own in scored.items()}) if keep_scores else diagnosis
 
 
@@ -93,7 +91,7 @@ def _diagnose(
     seed: int,
     bootstraps: int,
     estimators: Sequence[str | Estimator],
-    progress: Progress | None,
+    progress: Progress,
 ) -> tuple[Diagnosis, dict[str, Scored]]:
     sets = {"train": train, "test": test, **ood}
     given = {name: FeatureSet.of(features, name) for name, features in sets.items()}
@@ -113,9 +111,9 @@ def _diagnose(
         "false_alarms": FALSE_ALARMS,
         "estimators": {name: repr(item) for name, item in chosen.items()},
     }
-    found = _assemble(head, checked, chosen, measured, settings, steps)
+    diagnosis = _assemble(head, checked, chosen, measured, settings, steps)
     steps("done")
-    return found, scored
+    return diagnosis, scored
 
 
 @dataclass(frozen=True)
@@ -129,18 +127,17 @@ class _Checked:
 
     @property
     def ood(self) -> dict[str, Observed]:
-        return {name: found for name, found in self.seen.items() if name not in ("train", "test")}
+        return {name: one for name, one in self.seen.items() if name not in ("train", "test")}
 
 
 class _Steps:
     """Tells `progress` what comes next and how much is done."""
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
+    def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._total, self._begun = progress, total, 0
 
     def __call__(self, what: str) -> None:
-        if self._progress is not None:
-            self._progress(what, min(1.0, self._begun / self._total))
+        self._progress(what, min(self._begun, self._total), self._total)
         self._begun += 1
 
 
@@ -208,7 +205,7 @@ def _assemble(
     seen, test, ood = checked.seen, measured.test, measured.ood
     labels, seed = labels_of(chosen), int(settings["seed"])
     test_summary = seen["test"].summary("test", "test")
-    summaries = {name: found.summary(name, "ood") for name, found in checked.ood.items()}
+    summaries = {name: one.summary(name, "ood") for name, one in checked.ood.items()}
     facts = Facts(
         labels, test_summary, summaries, measured.scores, measured.mean_scores, measured.causes, measured.mean_causes,
         measured.mistakes, checked.findings,
@@ -237,15 +234,15 @@ def _assemble(
             for name, scored in ood.items()
         },
         test_mistakes=mistakes_of(test, offered),
-        strength=histogram({name: found.norms for name, found in seen.items()}),
-        familiarity=histogram({name: found.familiarity for name, found in seen.items()}),
+        strength=histogram({name: one.norms for name, one in seen.items()}),
+        familiarity=histogram({name: one.familiarity for name, one in seen.items()}),
         other_cosines=other_cosines(seen),
         uncertainty=uncertainties(test, ood),
         curves={
             name: curves(test, scored, *measured.rows[name], ("plain-max", *shown)) for name, scored in ood.items()
         },
         thresholds={name: threshold_table(name, test, ood) for name in offered},
-        map=map_layer(head, {name: found.features for name, found in seen.items()}, seed),
+        map=map_layer(head, {name: one.features for name, one in seen.items()}, seed),
         structure=structure,
         self_check=checked.findings,
         advice=advice,

@@ -107,16 +107,16 @@ def complement(interval: Interval) -> Interval:
 
 def mean_of(intervals: Iterable[Interval]) -> Interval:
     """The mean, with the interval it has if all errors go together: never too narrow."""
-    table = np.array([[found.value, found.low, found.high] for found in intervals])
+    table = np.array([[each.value, each.low, each.high] for each in intervals])
     value, low, high = table.mean(axis=0)
     return Interval(value, min(value, low), max(value, high))
 
 
 def independent_mean(intervals: Sequence[Interval]) -> Interval:
     """The mean, with the interval it has if all errors are independent: never too wide."""
-    value = float(np.mean([found.value for found in intervals]))
-    below = math.hypot(*(found.value - found.low for found in intervals)) / len(intervals)
-    above = math.hypot(*(found.high - found.value for found in intervals)) / len(intervals)
+    value = float(np.mean([each.value for each in intervals]))
+    below = math.hypot(*(each.value - each.low for each in intervals)) / len(intervals)
+    above = math.hypot(*(each.high - each.value for each in intervals)) / len(intervals)
     return Interval(value, value - below, value + above)
 
 

@@ -73,18 +73,18 @@ def _head_figures(
     cosine = report.optimal_cosine
     reports = [structure_report(one) for one in random]
     readings: dict[str, tuple[Callable[[StructureReport], float | None], float]] = {
-        "norm spread": (lambda found: found.norms.std / found.norms.mean if found.norms.mean > 0 else 0.0, 0.0),
-        "bias share": (lambda found: found.bias_to_norm, 0.0),
-        "cosine": (lambda found: found.cosines.mean, cosine),
-        "cosine spread": (lambda found: found.cosines.std, 0.0),
-        "distance": (lambda found: found.distance, 0.0),
-        "centred distance": (lambda found: found.centred_distance, 0.0),
+        "norm spread": (lambda own: own.norms.std / own.norms.mean if own.norms.mean > 0 else 0.0, 0.0),
+        "bias share": (lambda own: own.bias_to_norm, 0.0),
+        "cosine": (lambda own: own.cosines.mean, cosine),
+        "cosine spread": (lambda own: own.cosines.std, 0.0),
+        "distance": (lambda own: own.distance, 0.0),
+        "centred distance": (lambda own: own.centred_distance, 0.0),
     }
     figures = []
     for name, (read, optimal) in readings.items():
         value = read(report)
         if value is not None:
-            drawn = [found for found in map(read, reports) if found is not None]
+            drawn = [value for value in map(read, reports) if value is not None]
             figures.append(StructureFigure(name, _MEANINGS[name], value, optimal, _spread(drawn)))
     aligned = _spread([_alignment(one, moments) for one in random])
     figures.append(StructureFigure("alignment", _MEANINGS["alignment"], _alignment(head, moments), 1.0, aligned))
@@ -156,5 +156,5 @@ def _binned(cosines: list[Floats]) -> tuple[int, ...]:
 
 
 def _centred(rows: Floats) -> Floats:
-    found: Floats = rows - rows.mean(axis=0)
-    return found
+    centred: Floats = rows - rows.mean(axis=0)
+    return centred

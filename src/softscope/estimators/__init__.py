@@ -19,67 +19,18 @@ from .softmax import entropy, log_entropy, log_odds, margin
 from .subspace import Residual, ViM
 from .together import uncertainties
 
+__all__ = [
+    "DEFAULT", "ESTIMATORS", "FALL_BELOW", "FDBD", "GEN", "LOG_OFFSET", "NCI", "SHE", "AshS", "Consensus", "Cool",
+    "Density", "Energy", "Entropy", "Estimator", "Familiarity", "GradNorm", "Info", "KLMatching", "KernelDensity",
+    "LogitEstimator", "Mahalanobis", "MahalanobisPlus", "Margin", "MaxLogit", "MaxProbability", "Mental", "NNGuide",
+    "NearestNeighbours", "Norm", "ReAct", "RelativeMahalanobis", "RelativeMahalanobisPlus", "Residual", "Scale",
+    "Transform", "ViM", "boundary_weights", "class_moments", "drawn_columns", "each_chunk", "entropy", "estimator",
+    "estimator_class", "largest_count", "level_range", "log_entropy", "log_features", "log_generalised_entropy",
+    "log_odds", "logit_score", "margin", "mental_log_odds", "register", "scores", "uncertainties",
+]  # fmt: skip
+
 #: The score that is used where nobody chooses one; docs/consensus.md says how it is chosen.
 DEFAULT = "density"
-
-__all__ = [
-    "DEFAULT",
-    "ESTIMATORS",
-    "FALL_BELOW",
-    "FDBD",
-    "GEN",
-    "LOG_OFFSET",
-    "NCI",
-    "SHE",
-    "AshS",
-    "Consensus",
-    "Cool",
-    "Density",
-    "Energy",
-    "Entropy",
-    "Estimator",
-    "Familiarity",
-    "GradNorm",
-    "Info",
-    "KLMatching",
-    "KernelDensity",
-    "LogitEstimator",
-    "Mahalanobis",
-    "MahalanobisPlus",
-    "Margin",
-    "MaxLogit",
-    "MaxProbability",
-    "Mental",
-    "NNGuide",
-    "NearestNeighbours",
-    "Norm",
-    "ReAct",
-    "RelativeMahalanobis",
-    "RelativeMahalanobisPlus",
-    "Residual",
-    "Scale",
-    "Transform",
-    "ViM",
-    "boundary_weights",
-    "class_moments",
-    "drawn_columns",
-    "each_chunk",
-    "entropy",
-    "estimator",
-    "estimator_class",
-    "largest_count",
-    "level_range",
-    "log_entropy",
-    "log_features",
-    "log_generalised_entropy",
-    "log_odds",
-    "logit_score",
-    "margin",
-    "mental_log_odds",
-    "register",
-    "scores",
-    "uncertainties",
-]
 
 
 def estimator_class(name: str) -> type[Estimator]:

@@ -12,16 +12,11 @@ from .conformal import Promise
 from .guard import Guard
 
 if TYPE_CHECKING:
-    from .exporting import check_guarded as check_guarded
-    from .exporting import export_guarded as export_guarded
-    from .monitor import Evidence as Evidence
-    from .monitor import Monitor as Monitor
-    from .monitor import draw_evidence as draw_evidence
-    from .serving import Service as Service
-    from .serving import serve as serve
-    from .stream import Summary as Summary
-    from .stream import score_file as score_file
-    from .watching import watch_stream as watch_stream
+    from .exporting import check_guarded, export_guarded
+    from .monitor import Evidence, Monitor, draw_evidence
+    from .serving import Service, serve
+    from .stream import Summary, score_file
+    from .watching import watch_stream
 
 _HOMES = {
     "exporting": ("check_guarded", "export_guarded"),
@@ -31,4 +26,8 @@ _HOMES = {
     "watching": ("watch_stream",),
 }
 __getattr__ = lazily(__name__, _HOMES)
-__all__ = ["Guard", "Promise", *(name for names in _HOMES.values() for name in names)]
+
+__all__ = [
+    "Evidence", "Guard", "Monitor", "Promise", "Service", "Summary", "check_guarded", "draw_evidence",
+    "export_guarded", "score_file", "serve", "watch_stream",
+]  # fmt: skip

@@ -198,8 +198,8 @@ def _norms(rows: NDArray) -> Floats:
     """norm(row) in float64, at most the largest float64."""
     wide, scale = _in_range(rows)
     with np.errstate(over="ignore"):
-        found: Floats = np.minimum(scale * np.linalg.norm(wide, axis=1), np.finfo(np.float64).max)
-        return found
+        norms: Floats = np.minimum(scale * np.linalg.norm(wide, axis=1), np.finfo(np.float64).max)
+        return norms
 
 
 def _directions(rows: NDArray) -> Floats:

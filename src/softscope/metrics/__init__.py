@@ -19,20 +19,7 @@ from .ranking import (
 )
 
 __all__ = [
-    "Comparison",
-    "DiscoveryBound",
-    "Interval",
-    "RocCurve",
-    "accuracy",
-    "auroc",
-    "auroc_difference",
-    "average_precision",
-    "balanced",
-    "cross_entropy",
-    "discovery_bound",
-    "fpr_at_recall",
-    "known_envelope",
-    "mean_interval",
-    "proportion",
-    "roc_curve",
-]
+    "Comparison", "DiscoveryBound", "Interval", "RocCurve", "accuracy", "auroc", "auroc_difference",
+    "average_precision", "balanced", "cross_entropy", "discovery_bound", "fpr_at_recall", "known_envelope",
+    "mean_interval", "proportion", "roc_curve",
+]  # fmt: skip

@@ -7,20 +7,7 @@ from .moments import RANK_TOLERANCE, ClassMoments, Moments, Whitening, in_tree_o
 from .starts import start
 
 __all__ = [
-    "RANK_TOLERANCE",
-    "ClassMoments",
-    "Components",
-    "Conditioning",
-    "Covariance",
-    "GaussianMixture",
-    "Kernels",
-    "Moments",
-    "Statistics",
-    "Whitening",
-    "first_statistics",
-    "fit_from",
-    "fit_mixture",
-    "held_out_bandwidth",
-    "in_tree_order",
-    "start",
-]
+    "RANK_TOLERANCE", "ClassMoments", "Components", "Conditioning", "Covariance", "GaussianMixture", "Kernels",
+    "Moments", "Statistics", "Whitening", "first_statistics", "fit_from", "fit_mixture", "held_out_bandwidth",
+    "in_tree_order", "start",
+]  # fmt: skip

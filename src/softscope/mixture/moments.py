@@ -120,15 +120,15 @@ class ClassMoments:
     @property
     def tied_covariance(self) -> Floats:
         """Maximum-likelihood covariance shared by the classes."""
-        found: Floats = self.within / self.counts.sum()
-        return found
+        covariance: Floats = self.within / self.counts.sum()
+        return covariance
 
     @property
     def total_covariance(self) -> Floats:
         """Maximum-likelihood covariance of all rows about their common mean."""
         steps = (self.means - self.mean) * np.sqrt(self.counts)[:, None]
-        found: Floats = (self.within + steps.T @ steps) / self.counts.sum()
-        return found
+        covariance: Floats = (self.within + steps.T @ steps) / self.counts.sum()
+        return covariance
 
     @cached_property
     def tied_axes(self) -> tuple[Floats, Floats]:

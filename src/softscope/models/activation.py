@@ -81,6 +81,6 @@ def _rows(values: torch.Tensor, shape: torch.Size) -> torch.Tensor | None:
     return None
 
 
-def _close(found: torch.Tensor, expected: torch.Tensor) -> bool:
+def _close(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     scale = float(expected.abs().max())
-    return bool((found - expected).abs().max() <= 1e-4 * max(scale, 1e-30))
+    return bool((actual - expected).abs().max() <= 1e-4 * max(scale, 1e-30))

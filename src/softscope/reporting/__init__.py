@@ -10,8 +10,8 @@ from .page import report
 from .terminal import show
 
 if TYPE_CHECKING:
-    from .tuning import against_likelihood as against_likelihood
-    from .tuning import against_options as against_options
+    from .tuning import against_likelihood, against_options
 
 __getattr__ = lazily(__name__, {"tuning": ("against_likelihood", "against_options")})
+
 __all__ = ["against_likelihood", "against_options", "report", "show"]

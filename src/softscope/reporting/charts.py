@@ -42,7 +42,7 @@ def cause_segments(causes: Causes) -> list[Segment]:
         if split
         else [("2 extrapolation", "cause-2a", causes.extrapolation)]
     )
-    found = [
+    parts = [
         ("reached by plain entropy", "reached", causes.entropy),
         ("1 saturation (rounding)", "cause-1a", causes.rounding),
         ("1 temperature", "cause-1b", causes.temperature),
@@ -52,7 +52,7 @@ def cause_segments(causes: Causes) -> list[Segment]:
     ]
     return [
         Segment(name, kind, part.value, f"{100 * part.value:.1f} points [{100 * part.low:.1f}, {100 * part.high:.1f}]")
-        for name, kind, part in found
+        for name, kind, part in parts
         if part is not None
     ]
 
@@ -148,15 +148,15 @@ def roc(name: str, curves: Mapping[str, Curve], symbols: Mapping[str, str], auro
     return drawing.markup(left=left, top=top, side=side)
 
 
-def reliability_diagram(found: Reliability) -> Markup:
+def reliability_diagram(reliability: Reliability) -> Markup:
     """Accuracy against confidence, with whiskers; on the diagonal a confidence is a probability."""
     left, top, side = 40.0, 8.0, 262.0
     x, y = Scale(0.0, 1.0, left, left + side), Scale(0.0, 1.0, top + side, top)
-    words = ", ".join(f"{one.confidence:.0%} sure: {one.accuracy.value:.0%} right" for one in found.bins)
+    words = ", ".join(f"{one.confidence:.0%} sure: {one.accuracy.value:.0%} right" for one in reliability.bins)
     drawing = Drawing(left + side + 10, top + side + 38, f"Reliability diagram: {words}", "reliability")
     _shares_axes(drawing, x, y, left, top, side)
     drawing.put('<path d="{}" class="chance"/>', path([(x(0.0), y(0.0)), (x(1.0), y(1.0))]))
-    for one in found.bins:
+    for one in reliability.bins:
         at, low, high = x(one.confidence), y(one.accuracy.low), y(one.accuracy.high)
         element = '<path d="M{} {}V{}" class="reliable-arm"/><circle r="4" cx="{}" cy="{}" class="reliable">'
         drawing.put(
@@ -172,26 +172,26 @@ def reliability_diagram(found: Reliability) -> Markup:
     return drawing.markup()
 
 
-def risk_diagram(found: RiskCurve) -> Markup:
+def risk_diagram(curve: RiskCurve) -> Markup:
     """Wrong predictions among the inputs kept, against the share kept, the surest first."""
     left, top, side = 40.0, 8.0, 262.0
-    most = max(*found.risk, 0.01)
+    most = max(*curve.risk, 0.01)
     x, y = Scale(0.0, 1.0, left, left + side), Scale(0.0, most, top + side, top)
-    words = f"all inputs kept: {found.risk[-1]:.1%} wrong; the surest half: {_at_half(found):.1%} wrong"
+    words = f"all inputs kept: {curve.risk[-1]:.1%} wrong; the surest half: {_at_half(curve):.1%} wrong"
     drawing = Drawing(left + side + 10, top + side + 38, f"Risk against coverage; {words}", "risk")
     for tick in ticks(0.0, 100 * most, 4):
         drawing.put('<path d="M{} {}H{}" class="grid"/>', left, y(tick / 100), left + side)
         drawing.text(left - 5, y(tick / 100) + 4, f"{tick:g}", "tick", "end")
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         drawing.text(x(share), top + side + 15, f"{100 * share:.0f}", "tick", "middle")
-    line = path([(x(share), y(risk)) for share, risk in zip(found.coverage, found.risk)])
+    line = path([(x(share), y(risk)) for share, risk in zip(curve.coverage, curve.risk)])
     drawing.put('<path d="{}" class="line line-1"/>', line)
     _shares_labels(drawing, left, top, side, "inputs kept, the surest first, %", "wrong among them, %")
     return drawing.markup()
 
 
-def _at_half(found: RiskCurve) -> float:
-    return next(risk for share, risk in zip(found.coverage, found.risk) if share >= 0.5)
+def _at_half(curve: RiskCurve) -> float:
+    return next(risk for share, risk in zip(curve.coverage, curve.risk) if share >= 0.5)
 
 
 def _shares_axes(drawing: Drawing, x: Scale, y: Scale, left: float, top: float, side: float) -> None:

@@ -13,16 +13,16 @@ _MAX_LABELS = 12
 BANDS = 5
 
 
-def final_layer_map(found: FinalLayerMap, ood: str, classes: Sequence[str]) -> Markup:
+def final_layer_map(layer_map: FinalLayerMap, ood: str, classes: Sequence[str]) -> Markup:
     """Training points and one OOD set on the plane, each coloured by the confidence the network has in it."""
-    x, y = _scales(found)
+    x, y = _scales(layer_map)
     width, height = x.stop + 1, y.start + _MARGIN
     words = f"Map of the final layer with the training inputs and {ood}, coloured by the confidence in each input"
     drawing = Drawing(width, height, words, "map")
     drawing.put('<rect width="{}" height="{}" class="ground"/>', x.stop, y.start)
     for name, mark in (("train", "dot"), (ood, "cross")):
-        points = found.points.get(name, ())
-        sure = found.sure.get(name) or (1.0,) * len(points)
+        points = layer_map.points.get(name, ())
+        sure = layer_map.sure.get(name) or (1.0,) * len(points)
         for band in range(BANDS):
             here = [point for point, one in zip(points, sure) if band_of(one, len(classes)) == band]
             shape = "h0" if mark == "dot" else "l4 4m0-4l-4 4"
@@ -30,8 +30,8 @@ def final_layer_map(found: FinalLayerMap, ood: str, classes: Sequence[str]) -> M
             line = "".join(f"M{brief(x(a) - step)} {brief(y(b) - step)}{shape}" for a, b in here)
             if line:
                 drawing.put('<path d="{}" class="{} sure-{}"/>', line, mark, band)
-    _name_classes(drawing, found, classes, x, y)
-    first, second = found.explained[:2]
+    _name_classes(drawing, layer_map, classes, x, y)
+    first, second = layer_map.explained[:2]
     drawing.text(2.0, height - 5, f"1st component, {first:.0%} of variance →", "tick")
     drawing.text(width - 2, height - 5, f"↑ 2nd, {second:.0%}", "tick", "end")
     return drawing.markup()
@@ -42,20 +42,20 @@ def band_of(sure: float, classes: int) -> int:
     return min(BANDS - 1, max(0, int(BANDS * (sure - 1 / classes) / (1 - 1 / classes))))
 
 
-def _scales(found: FinalLayerMap) -> tuple[Scale, Scale]:
+def _scales(layer_map: FinalLayerMap) -> tuple[Scale, Scale]:
     """Both axes at the same scale, so that angles show as they are."""
-    ratio = (found.y[-1] - found.y[0]) / max(found.x[-1] - found.x[0], 1e-300)
+    ratio = (layer_map.y[-1] - layer_map.y[0]) / max(layer_map.x[-1] - layer_map.x[0], 1e-300)
     height = _SIDE * min(max(ratio, 0.3), 1.5)
-    return Scale(found.x[0], found.x[-1], 0.0, _SIDE), Scale(found.y[0], found.y[-1], height, 0.0)
+    return Scale(layer_map.x[0], layer_map.x[-1], 0.0, _SIDE), Scale(layer_map.y[0], layer_map.y[-1], height, 0.0)
 
 
-def _name_classes(drawing: Drawing, found: FinalLayerMap, classes: Sequence[str], x: Scale, y: Scale) -> None:
+def _name_classes(drawing: Drawing, layer_map: FinalLayerMap, classes: Sequence[str], x: Scale, y: Scale) -> None:
     """Each class's name at the median of its training points, where there are few enough to read."""
-    if "train" not in found.points or len(classes) > _MAX_LABELS:
+    if "train" not in layer_map.points or len(classes) > _MAX_LABELS:
         return
-    predicted = found.classes["train"]
+    predicted = layer_map.classes["train"]
     for index, name in enumerate(classes):
-        mine = [point for point, k in zip(found.points["train"], predicted) if k == index]
+        mine = [point for point, k in zip(layer_map.points["train"], predicted) if k == index]
         if mine:
             a, b = x(median(a for a, _ in mine)), y(median(b for _, b in mine))
             short = shorten(name, 90)

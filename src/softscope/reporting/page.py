@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 _MISFITS = (LookupError, ValueError, TypeError, ArithmeticError, AttributeError)
 
 
-def report(found: Diagnosis, path: str | os.PathLike[str], images: Mapping[str, ImageSource] | None = None) -> None:
-    """Write the report of `found` to `path`, atomically.
+def report(diagnosis: Diagnosis, path: str | os.PathLike[str], images: Mapping[str, ImageSource] | None = None) -> None:
+    """Write the report of `diagnosis` to `path`, atomically.
 
     `images` shows the most confidently wrong inputs: for an OOD set's name, or "test", a parquet file in the hub's
     layout or an uint8 array [N, H, W, C], in the order of the features.
     """
     try:
-        page = render(found, images).encode()
+        page = render(diagnosis, images).encode()
     except _MISFITS as error:  # an edited or older file: each field is sound, but they don't belong together
         raise SoftscopeError(
             f"the diagnosis does not fit together ({type(error).__name__}: {first_line(error)})",
@@ -48,35 +48,35 @@ def report(found: Diagnosis, path: str | os.PathLike[str], images: Mapping[str, 
     write_bytes(path, page)
 
 
-def render(found: Diagnosis, images: Mapping[str, ImageSource] | None = None) -> str:
+def render(diagnosis: Diagnosis, images: Mapping[str, ImageSource] | None = None) -> str:
     """The page as text."""
     script = _asset("report.js")
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    shown = gallery(found, thumbnails(found, images))
+    shown = gallery(diagnosis, thumbnails(diagnosis, images))
     return (
         _environment()
         .get_template("report.html")
         .render(
-            found=found,
+            diagnosis=diagnosis,
             outcomes=OUTCOMES,
             style=Markup(_asset("page.css") + _asset("charts.css")),
             script=Markup(script),
             script_hash=digest,
-            summary=summary(found),
-            table=score_table(found),
-            measures=measure_tables(found),
-            causes=cause_table(found),
-            outcome_rows=outcome_rows(found),
-            slider=slider(found, shown),
+            summary=summary(diagnosis),
+            table=score_table(diagnosis),
+            measures=measure_tables(diagnosis),
+            causes=cause_table(diagnosis),
+            outcome_rows=outcome_rows(diagnosis),
+            slider=slider(diagnosis, shown),
             gallery=shown,
-            curves=curve_pictures(found),
-            confusions=confusions(found),
-            maps=layer_maps(found),
-            classes=class_table(found),
-            reliability=None if found.reliability is None else reliability_diagram(found.reliability),
-            risk=None if found.risk is None else risk_diagram(found.risk),
-            structure=structure_picture(found),
-            strengths=strength_pictures(found),
+            curves=curve_pictures(diagnosis),
+            confusions=confusions(diagnosis),
+            maps=layer_maps(diagnosis),
+            classes=class_table(diagnosis),
+            reliability=None if diagnosis.reliability is None else reliability_diagram(diagnosis.reliability),
+            risk=None if diagnosis.risk is None else risk_diagram(diagnosis.risk),
+            structure=structure_picture(diagnosis),
+            strengths=strength_pictures(diagnosis),
         )
     )
 

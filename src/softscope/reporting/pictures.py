@@ -17,25 +17,29 @@ class Curves:
     pictures: dict[str, Markup]
 
 
-def curve_pictures(found: Diagnosis) -> Curves:
+def curve_pictures(diagnosis: Diagnosis) -> Curves:
     """One picture an OOD set."""
-    symbols = {name: label.symbol for name, label in found.estimators.items()}
+    symbols = {name: label.symbol for name, label in diagnosis.estimators.items()}
     pictures = {}
-    for name, curves in found.curves.items():
-        aurocs = {key: found.scores[name][key].auroc.value for key in curves}
+    for name, curves in diagnosis.curves.items():
+        aurocs = {key: diagnosis.scores[name][key].auroc.value for key in curves}
         pictures[name] = roc(name, curves, symbols, aurocs)
-    order = list(next(iter(found.curves.values()), {}))
+    order = list(next(iter(diagnosis.curves.values()), {}))
     return Curves([(index % 8, symbols[key]) for index, key in enumerate(order)], pictures)
 
 
-def layer_maps(found: Diagnosis) -> dict[str, Markup]:
+def layer_maps(diagnosis: Diagnosis) -> dict[str, Markup]:
     """One map for each OOD set."""
-    return {name: final_layer_map(found.map, name, found.classes) for name in found.ood if name in found.map.points}
+    return {
+        name: final_layer_map(diagnosis.map, name, diagnosis.classes)
+        for name in diagnosis.ood
+        if name in diagnosis.map.points
+    }
 
 
-def structure_picture(found: Diagnosis) -> Markup:
+def structure_picture(diagnosis: Diagnosis) -> Markup:
     """Cosines between the weights of classes, beside random weights and the optimum."""
-    structure = found.structure
+    structure = diagnosis.structure
     names = {"head": ("this network", "head"), "random": ("random weights of the same shape", "train")}
     rows = [Row(words, "", {kind: structure.cosines.counts[key]}) for key, (words, kind) in names.items()]
     optimum = (structure.optimal_cosine, f"optimum {structure.optimal_cosine:.3g}")
@@ -48,14 +52,14 @@ def structure_picture(found: Diagnosis) -> Markup:
     )
 
 
-def strength_pictures(found: Diagnosis) -> list[tuple[str, Markup]]:
+def strength_pictures(diagnosis: Diagnosis) -> list[tuple[str, Markup]]:
     """Strength, familiarity and the other cosines, of train, test and each OOD set."""
     told: list[tuple[str, str, Histogram]] = [
-        ("Strength", "norm of the features", found.strength),
-        ("Familiarity", "largest cosine to a class", found.familiarity),
-        ("Other classes", "cosine to the other classes", found.other_cosines),
+        ("Strength", "norm of the features", diagnosis.strength),
+        ("Familiarity", "largest cosine to a class", diagnosis.familiarity),
+        ("Other classes", "cosine to the other classes", diagnosis.other_cosines),
     ]
-    names = list(found.ood)
+    names = list(diagnosis.ood)
     return [
         (title, histogram_rows(found_.edges, set_rows(found_, names), axis, f"Histograms of {axis} by set"))
         for title, axis, found_ in told

@@ -60,9 +60,9 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """At most `count` + 1 round numbers in [low, high]."""
     from matplotlib.ticker import MaxNLocator
 
-    found = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    places = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     margin = 1e-9 * (high - low)
-    return [float(tick) + 0.0 for tick in found if low - margin <= tick <= high + margin]
+    return [float(tick) + 0.0 for tick in places if low - margin <= tick <= high + margin]
 
 
 def brief(value: float) -> str:

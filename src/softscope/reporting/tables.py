@@ -90,36 +90,36 @@ class TakenFor:
     let_through: float
 
 
-def score_table(found: Diagnosis) -> ScoreTable:
+def score_table(diagnosis: Diagnosis) -> ScoreTable:
     """AUROC of every estimator by OOD set, the mean first."""
-    columns = [found.mean_scores, *found.scores.values()]
-    shown = [key for key in found.mean_scores if not _folded(found, key)]
-    order = sorted(shown, key=lambda key: -found.mean_scores[key].auroc.value)
+    columns = [diagnosis.mean_scores, *diagnosis.scores.values()]
+    shown = [key for key in diagnosis.mean_scores if not _folded(diagnosis, key)]
+    order = sorted(shown, key=lambda key: -diagnosis.mean_scores[key].auroc.value)
     rows = []
     for key in order:
         cells = [
             Cell(scores[key].auroc, _stands_out({name: scores[name].auroc for name in shown}, key))
             for scores in columns
         ]
-        own = found.mistakes.get(key)
-        label = found.estimators[key]
-        among = {name: item for name, item in found.mistakes.items() if name in shown}
+        own = diagnosis.mistakes.get(key)
+        label = diagnosis.estimators[key]
+        among = {name: item for name, item in diagnosis.mistakes.items() if name in shown}
         mistakes = None if own is None else Cell(own, _stands_out(among, key))
-        is_best = key == found.advice.recommended
+        is_best = key == diagnosis.advice.recommended
         rows.append(EstimatorRow(key, label.symbol, label.formula, cells, mistakes, key == CONFIDENCE, is_best))
-    return ScoreTable(list(found.scores), rows)
+    return ScoreTable(list(diagnosis.scores), rows)
 
 
 #: A score as networks print it, and its exact twin.
 _TWINS = {"max": "plain-max", "plain-entropy": "entropy"}
 
 
-def _folded(found: Diagnosis, key: str) -> bool:
+def _folded(diagnosis: Diagnosis, key: str) -> bool:
     """Whether the row would repeat that of its twin to a tenth of a point, on every set."""
     twin = _TWINS.get(key)
-    if twin is None or key == found.advice.recommended:
+    if twin is None or key == diagnosis.advice.recommended:
         return False
-    columns = [found.mean_scores, *found.scores.values()]
+    columns = [diagnosis.mean_scores, *diagnosis.scores.values()]
     return all(
         twin in scores and abs(scores[key].auroc.value - scores[twin].auroc.value) < 0.0005 for scores in columns
     )
@@ -138,24 +138,24 @@ class ClassLine:
     row: ClassRow
 
 
-def class_table(found: Diagnosis) -> list[ClassLine]:
+def class_table(diagnosis: Diagnosis) -> list[ClassLine]:
     """Classes, the most false alarms of confidence first."""
-    rows = sorted(found.by_class, key=lambda row: -row.false_alarms["plain-max"].value)
-    return [ClassLine(found.classes[row.number], row) for row in rows]
+    rows = sorted(diagnosis.by_class, key=lambda row: -row.false_alarms["plain-max"].value)
+    return [ClassLine(diagnosis.classes[row.number], row) for row in rows]
 
 
-def measure_tables(found: Diagnosis) -> list[tuple[str, list[tuple[str, Score]]]]:
+def measure_tables(diagnosis: Diagnosis) -> list[tuple[str, list[tuple[str, Score]]]]:
     """Every measure of every estimator, on the mean and by OOD set, the best AUROC first."""
     out = []
-    for name, scores in [("mean", found.mean_scores), *found.scores.items()]:
+    for name, scores in [("mean", diagnosis.mean_scores), *diagnosis.scores.items()]:
         order = sorted(scores.items(), key=lambda item: -item[1].auroc.value)
-        out.append((name, [(found.estimators[key].symbol, score) for key, score in order]))
+        out.append((name, [(diagnosis.estimators[key].symbol, score) for key, score in order]))
     return out
 
 
-def cause_table(found: Diagnosis) -> CauseTable:
+def cause_table(diagnosis: Diagnosis) -> CauseTable:
     """The mean and each OOD set, on an axis that starts at a round number below them all."""
-    named = [("mean", found.mean_causes), *found.causes.items()]
+    named = [("mean", diagnosis.mean_causes), *diagnosis.causes.items()]
     lowest = min(min(causes.entropy.low, causes.cool.low, causes.density.low) for _, causes in named)
     low = max((start for start in _STARTS if start < lowest - 0.1 * (1 - lowest)), default=0.0)
     beyond = max(excess(causes) for _, causes in named)
@@ -165,24 +165,24 @@ def cause_table(found: Diagnosis) -> CauseTable:
     return CauseTable(low, high, marks, rows)
 
 
-def outcome_rows(found: Diagnosis) -> list[OutcomeRow]:
+def outcome_rows(diagnosis: Diagnosis) -> list[OutcomeRow]:
     """What became of the inputs of each OOD set at 5 % false alarms."""
     out = []
-    for name, inputs in found.inputs.items():
+    for name, inputs in diagnosis.inputs.items():
         total = max(1, sum(inputs.counts.values()))
         shares = {letter: count / total for letter, count in inputs.counts.items()}
         out.append(OutcomeRow(name, outcome_bar(name, inputs), total, shares))
     return out
 
 
-def confusions(found: Diagnosis) -> dict[str, list[TakenFor]]:
+def confusions(diagnosis: Diagnosis) -> dict[str, list[TakenFor]]:
     """The classes that each OOD set is most often taken for."""
     out = {}
-    for name, inputs in found.inputs.items():
+    for name, inputs in diagnosis.inputs.items():
         total = max(1, sum(inputs.taken_for))
-        order = sorted(range(len(found.classes)), key=lambda k: -inputs.taken_for[k])[:_MOST_CLASSES]
+        order = sorted(range(len(diagnosis.classes)), key=lambda k: -inputs.taken_for[k])[:_MOST_CLASSES]
         out[name] = [
-            TakenFor(found.classes[k], inputs.taken_for[k] / total, inputs.let_through[k] / total)
+            TakenFor(diagnosis.classes[k], inputs.taken_for[k] / total, inputs.let_through[k] / total)
             for k in order
             if inputs.taken_for[k]
         ]

@@ -73,9 +73,9 @@ class Slider:
     data: Markup
 
 
-def chosen_estimators(found: Diagnosis) -> list[str]:
+def chosen_estimators(diagnosis: Diagnosis) -> list[str]:
     """The estimators with a table of thresholds, confidence first."""
-    return sorted(found.thresholds, key=lambda key: key not in (CONFIDENCE, EXACT_CONFIDENCE))
+    return sorted(diagnosis.thresholds, key=lambda key: key not in (CONFIDENCE, EXACT_CONFIDENCE))
 
 
 def start_of(table: ThresholdTable) -> int:
@@ -84,14 +84,14 @@ def start_of(table: ThresholdTable) -> int:
     return fitting[-1] if fitting else 0
 
 
-def slider(found: Diagnosis, shelves: list[Shelf]) -> Slider:
+def slider(diagnosis: Diagnosis, shelves: list[Shelf]) -> Slider:
     """Everything the slider shows, at the start and when it moves."""
-    names = chosen_estimators(found)
-    choices = [_choice(found, name) for name in names]
-    first, start = found.thresholds[names[0]], choices[0].start
-    missed = {name: first.missed[name][start] for name in found.ood}
+    names = chosen_estimators(diagnosis)
+    choices = [_choice(diagnosis, name) for name in names]
+    first, start = diagnosis.thresholds[names[0]], choices[0].start
+    missed = {name: first.missed[name][start] for name in diagnosis.ood}
     data = {
-        "estimators": [_numbers(found, name) for name in names],
+        "estimators": [_numbers(diagnosis, name) for name in names],
         "inputs": [[row.scores.get(name) for name in names] for shelf in shelves for row in shelf.rows],
     }
     rule = rule_of(names[0], first.thresholds[start])
@@ -99,17 +99,17 @@ def slider(found: Diagnosis, shelves: list[Shelf]) -> Slider:
     return Slider(choices, first.false_alarms[start], at_most, rule, missed, safe_json(data))
 
 
-def gallery(found: Diagnosis, pictures: Thumbnails) -> list[Shelf]:
+def gallery(diagnosis: Diagnosis, pictures: Thumbnails) -> list[Shelf]:
     """The most confident inputs of each OOD set, and the most confident mistakes on test."""
-    sets = [(name, inputs.examples, found.ood[name].rows) for name, inputs in found.inputs.items()]
+    sets = [(name, inputs.examples, diagnosis.ood[name].rows) for name, inputs in diagnosis.inputs.items()]
     shelves, number = [], 0
-    for name, rows, total in [*sets, ("test", found.test_mistakes, found.test.rows)]:
+    for name, rows, total in [*sets, ("test", diagnosis.test_mistakes, diagnosis.test.rows)]:
         images = pictures.get(name, {})
         shown = [row for row in rows[:MAX_SHOWN] if row.row in images or not images]
         if shown:
-            tiles = [_tile(found, number + place, row, images.get(row.row)) for place, row in enumerate(shown)]
+            tiles = [_tile(diagnosis, number + place, row, images.get(row.row)) for place, row in enumerate(shown)]
             small = any(uri.startswith("data:image/png") for uri in images.values())
-            shelves.append(Shelf(name, name not in found.ood, total, shown, tiles, small))
+            shelves.append(Shelf(name, name not in diagnosis.ood, total, shown, tiles, small))
             number += len(shown)
     return shelves
 
@@ -131,15 +131,15 @@ def rule_of(name: str, threshold: float) -> str:
     return f"score above {threshold:.4g}"
 
 
-def _choice(found: Diagnosis, name: str) -> Choice:
-    table = found.thresholds[name]
+def _choice(diagnosis: Diagnosis, name: str) -> Choice:
+    table = diagnosis.thresholds[name]
     start = start_of(table)
-    symbol = found.estimators[name].symbol
-    histogram = found.uncertainty[name]
-    aurocs = {ood: found.scores[ood][name].auroc.value for ood in found.ood}
+    symbol = diagnosis.estimators[name].symbol
+    histogram = diagnosis.uncertainty[name]
+    aurocs = {ood: diagnosis.scores[ood][name].auroc.value for ood in diagnosis.ood}
     rows = [
         Row(ood, f"AUROC {100 * aurocs[ood]:.1f} %", {"test": histogram.counts["test"], "ood": histogram.counts[ood]})
-        for ood in found.ood
+        for ood in diagnosis.ood
     ]
     words = ", ".join(f"{ood} {100 * area:.1f} %" for ood, area in aurocs.items())
     label = f"Histograms of {symbol} for test inputs and each OOD set; AUROC of {words}"
@@ -149,15 +149,15 @@ def _choice(found: Diagnosis, name: str) -> Choice:
     return Choice(label_of, start, len(table.thresholds) - 1, picture)
 
 
-def _numbers(found: Diagnosis, name: str) -> dict[str, Any]:
-    table = found.thresholds[name]
+def _numbers(diagnosis: Diagnosis, name: str) -> dict[str, Any]:
+    table = diagnosis.thresholds[name]
     return {
         "start": start_of(table),
         "thresholds": list(table.thresholds),
         "rules": [rule_of(name, threshold) for threshold in table.thresholds],
         "alarms": _rounded(table.false_alarms),
         "atMost": _rounded(table.at_most),
-        "missed": [_rounded(table.missed[ood]) for ood in found.ood],
+        "missed": [_rounded(table.missed[ood]) for ood in diagnosis.ood],
     }
 
 
@@ -165,15 +165,15 @@ def _rounded(shares: tuple[float, ...]) -> list[float]:
     return [round(share, 5) for share in shares]
 
 
-def _tile(found: Diagnosis, number: int, row: InputRow, image: str | None) -> Tile:
-    first = chosen_estimators(found)[0]
-    table = found.thresholds[first]
+def _tile(diagnosis: Diagnosis, number: int, row: InputRow, image: str | None) -> Tile:
+    first = chosen_estimators(diagnosis)[0]
+    table = diagnosis.thresholds[first]
     return Tile(
         number=number,
         row=row.row,
         image=image,
-        taken_for=found.classes[row.predicted],
-        true_class=None if row.label is None or row.outcome else found.classes[row.label],
+        taken_for=diagnosis.classes[row.predicted],
+        true_class=None if row.label is None or row.outcome else diagnosis.classes[row.label],
         confidence=confidence_words(row.confidence),
         outcome=row.outcome,
         tag=_TAGS.get(row.outcome, ""),

@@ -26,14 +26,14 @@ _SIDE = 64
 Thumbnails = dict[str, dict[int, str]]
 
 
-def thumbnails(found: Diagnosis, images: Mapping[str, ImageSource] | None) -> Thumbnails:
+def thumbnails(diagnosis: Diagnosis, images: Mapping[str, ImageSource] | None) -> Thumbnails:
     """Data URIs by set and row, for as many of the shown inputs of each set as the budget allows.
 
     Sets that `images` doesn't name use the images that `softscope extract --keep-images` left beside their features.
     """
     given: dict[str, ImageSource] = dict(images or {})
-    rows = {"test": found.test_mistakes} | {name: inputs.examples for name, inputs in found.inputs.items()}
-    sets = {"test": found.test} | found.ood
+    rows = {"test": diagnosis.test_mistakes} | {name: inputs.examples for name, inputs in diagnosis.inputs.items()}
+    sets = {"test": diagnosis.test} | diagnosis.ood
     unknown = [name for name in given if name not in sets]
     if unknown:
         known = ", ".join(sets)
@@ -77,15 +77,15 @@ def data_uri(image: Images) -> str:
 def _of_set(name: str, source: ImageSource, shown: Sequence[InputRow], rows: int, budget: int) -> dict[int, str]:
     numbers = [item.row for item in shown[:MAX_SHOWN]]
     chosen = _from_array if isinstance(source, np.ndarray) else _from_parquet
-    found: dict[int, str] = {}
+    uris: dict[int, str] = {}
     for row, image in chosen(name, source, numbers, rows):
-        found[row] = data_uri(image)
+        uris[row] = data_uri(image)
     spent, out = 0, {}
-    for row in (number for number in numbers if number in found):
-        spent += len(found[row])
+    for row in (number for number in numbers if number in uris):
+        spent += len(uris[row])
         if spent > budget:
             break
-        out[row] = found[row]
+        out[row] = uris[row]
     return out
 
 
@@ -114,9 +114,9 @@ def _from_parquet(name: str, source: Any, numbers: Sequence[int], rows: int) -> 
     return out
 
 
-def _check_rows(where: str, found: int, rows: int) -> None:
-    if found != rows:
+def _check_rows(where: str, given: int, rows: int) -> None:
+    if given != rows:
         raise SoftscopeError(
-            f"{where}: has {found:,} images, the feature set has {rows:,} rows",
+            f"{where}: has {given:,} images, the feature set has {rows:,} rows",
             "Give the images that the features were taken from, in the same order",
         )

@@ -66,13 +66,13 @@ class Summary:
     notes: list[Finding]
 
 
-def summary(found: Diagnosis) -> Summary:
+def summary(diagnosis: Diagnosis) -> Summary:
     """Verdict, key figures, verdict by OOD set (the worst first), causes and advice over all sets."""
-    advice = found.advice
+    advice = diagnosis.advice
     title, _, detail = advice.headline.partition(": ")
     by_set = [
         SetVerdict(
-            name, verdict, _ICONS[verdict], kind_of(verdict), found.scores[name][CONFIDENCE].missed_at_95_accepted
+            name, verdict, _ICONS[verdict], kind_of(verdict), diagnosis.scores[name][CONFIDENCE].missed_at_95_accepted
         )
         for name, verdict in advice.verdicts.items()
     ]
@@ -81,13 +81,13 @@ def summary(found: Diagnosis) -> Summary:
         kind=kind_of(advice.verdict),
         title=title if detail else advice.headline,
         detail=detail[:1].upper() + detail[1:],
-        figures=_figures(found),
+        figures=_figures(diagnosis),
         by_set=sorted(by_set, key=lambda item: -item.missed.value),
-        causes=_causes(found),
-        action=action_of(found),
-        others=other_steps(found),
-        warnings=[finding for finding in found.self_check if finding.level == "warning"],
-        notes=[finding for finding in found.self_check if finding.level == "note"],
+        causes=_causes(diagnosis),
+        action=action_of(diagnosis),
+        others=other_steps(diagnosis),
+        warnings=[finding for finding in diagnosis.self_check if finding.level == "warning"],
+        notes=[finding for finding in diagnosis.self_check if finding.level == "note"],
     )
 
 
@@ -96,10 +96,10 @@ def kind_of(verdict: Verdict) -> str:
     return verdict.replace(" ", "-")
 
 
-def _causes(found: Diagnosis) -> list[CauseLine]:
-    parts: dict[str, Interval] = {name: getattr(found.mean_causes, name) for name in _CAUSES}
+def _causes(diagnosis: Diagnosis) -> list[CauseLine]:
+    parts: dict[str, Interval] = {name: getattr(diagnosis.mean_causes, name) for name in _CAUSES}
     largest = max(parts, key=lambda name: parts[name].value)
-    words = _reasons(found.mean_causes)
+    words = _reasons(diagnosis.mean_causes)
     return [CauseLine(*_CAUSES[name], words[name], part, name == largest) for name, part in parts.items()]
 
 
@@ -125,22 +125,24 @@ def _reasons(causes: Causes) -> dict[str, str]:
     return {"rounding": rounding, "temperature": temperature, "extrapolation": extrapolation, "overlap": overlap}
 
 
-def _figures(found: Diagnosis) -> list[KeyFigure]:
+def _figures(diagnosis: Diagnosis) -> list[KeyFigure]:
     """Accuracy, AUROC and misses of confidence, and the misses of what the advice recommends."""
-    today = found.mean_scores[CONFIDENCE]
+    today = diagnosis.mean_scores[CONFIDENCE]
     out = []
-    if found.test.accuracy is not None:
-        words = f"on {found.test.rows:,} test inputs; mean confidence {100 * found.test.mean_confidence:.1f}\u00a0%"
-        out.append(KeyFigure("Accuracy", f"{100 * found.test.accuracy.value:.1f}\u00a0%", words))
+    if diagnosis.test.accuracy is not None:
+        words = (
+            f"on {diagnosis.test.rows:,} test inputs; mean confidence {100 * diagnosis.test.mean_confidence:.1f}\u00a0%"
+        )
+        out.append(KeyFigure("Accuracy", f"{100 * diagnosis.test.accuracy.value:.1f}\u00a0%", words))
     auroc = today.auroc
     words = f"[{100 * auroc.low:.1f}, {100 * auroc.high:.1f}]; 100 is perfect, 50 is guessing"
     out += [
         KeyFigure("AUROC of confidence", f"{100 * auroc.value:.1f}\u00a0%", words),
         _missed("Missed by confidence", today),
     ]
-    best = found.advice.recommended
+    best = diagnosis.advice.recommended
     if best is not None:
-        out.append(_missed(f"Missed by {found.estimators[best].symbol}", found.mean_scores[best]))
+        out.append(_missed(f"Missed by {diagnosis.estimators[best].symbol}", diagnosis.mean_scores[best]))
     return out
 
 

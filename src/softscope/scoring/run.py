@@ -88,7 +88,7 @@ def score(
         claim(job.folder, run)
         units = make_plan(files, fingerprint(run), unit_bytes, **cutting)
         classes = job.scorer.head.n_classes
-        counts = {unit.name: found for unit in units if (found := finished(job.folder, unit, classes)) is not None}
+        counts = {unit.name: counted for unit in units if (counted := finished(job.folder, unit, classes)) is not None}
         skipped = len(counts)
         _score_units(job, units, counts, engine or Engine(), progress)
         summary = _summary(job.scorer, Counts.total([counts[unit.name] for unit in units]), len(units), skipped)
@@ -103,7 +103,7 @@ def _score_units(
     """Add to `counts` those of every unit that is not in it yet."""
     todo = [unit for unit in units if unit.name not in counts]
     total = sum(unit.rows for unit in units) if all(unit.rows for unit in units) else 0
-    told = _teller(progress, sum(found.rows for found in counts.values()), total)
+    told = _teller(progress, sum(counted.rows for counted in counts.values()), total)
     if engine.name == "ray" and todo:
         from .cluster import score_on_cluster
 
