@@ -49,7 +49,7 @@ def atomic_paths(*paths: str | os.PathLike[str]) -> Iterator[tuple[Path, ...]]:
 
     A link is written through. What is neither a regular file nor a new name is refused before anything is written.
     """
-    targets = [_target(path) for path in paths]
+    targets = [output_file(path) for path in paths]
     temporaries: list[Path] = []
     target = targets[0]
     try:
@@ -74,7 +74,7 @@ def atomic_paths(*paths: str | os.PathLike[str]) -> Iterator[tuple[Path, ...]]:
             sync(folder)
 
 
-def _target(path: str | os.PathLike[str]) -> Path:
+def output_file(path: str | os.PathLike[str]) -> Path:
     """Where `path` leads if it is a link; a SoftscopeError unless it is a regular file or a new name."""
     try:
         target = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)

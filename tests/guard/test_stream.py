@@ -379,6 +379,25 @@ def test_an_output_that_would_overwrite_or_join_its_input_is_refused(world, guar
     score_file(guard, tmp_path / "in" / "z.parquet", tmp_path / "in" / "out.parquet")
 
 
+def test_an_output_that_is_a_link_is_written_through(world, guard, source, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "scores.parquet", tmp_path / "out.parquet"
+    target.write_text("old")
+    link.symlink_to(target)
+    score_file(guard, source, link)
+    assert link.is_symlink()
+    assert len(pq.read_table(target)) == 400
+    assert entries(tmp_path / "elsewhere") == ["scores.parquet"]
+
+
+def test_an_output_that_is_no_regular_file_is_refused_and_stays(guard, source, tmp_path):
+    os.mkfifo(tmp_path / "out.parquet")
+    with pytest.raises(SoftscopeError, match="is a device or pipe"):
+        score_file(guard, source, tmp_path / "out.parquet")
+    assert (tmp_path / "out.parquet").is_fifo()
+    assert entries(tmp_path) == ["in", "out.parquet"]
+
+
 def test_an_output_that_is_no_parquet_file_is_refused(guard, source, tmp_path):
     with pytest.raises(SoftscopeError, match=r"out\.csv: the output is a parquet file"):
         score_file(guard, source, tmp_path / "out.csv")

@@ -66,6 +66,25 @@ def test_features_that_are_there_are_not_made_again(finished, at_home, monkeypat
     assert (out / "features" / "train.safetensors").stat().st_mtime_ns == before
 
 
+@pytest.mark.parametrize("place", ["features", "labels"])
+def test_features_with_a_flipped_byte_are_made_again(at_home, tmp_path, place):
+    from softscope.images import open_images
+    from softscope.models import files, open_model
+    from softscope.models.plan import make_plan
+
+    plan = make_plan(open_model("mynet:Net", "state.pt"), {"train": open_images("pets/train", "train")})
+    path = tmp_path / "train.safetensors"
+    files.write_set(plan, "train", path)
+    whole = path.read_bytes()
+    labels, z = 180 * 8, 180 * 8 * 4
+    assert len(whole) > labels + z
+    flipped = len(whole) - (z // 2 if place == "features" else z + labels // 2)  # labels are wider, so they come first
+    path.write_bytes(whole[:flipped] + bytes([whole[flipped] ^ 1]) + whole[flipped + 1 :])
+    assert not files.write_set(plan, "train", path).cached
+    assert path.read_bytes() == whole
+    assert files.write_set(plan, "train", path).cached
+
+
 def test_a_dry_run_stops_before_the_work(at_home, tmp_path):
     done = run("mynet:Net", "--weights", "state.pt", "--data", "pets", "-o", tmp_path / "out", "--dry-run")
     assert done.exit_code == 0, done.exception

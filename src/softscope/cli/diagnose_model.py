@@ -83,7 +83,8 @@ def save_guard(files: "DiagnosisFiles", calibration: "FeatureSet", out: Path) ->
     try:
         guard = Guard.fit(Head.load(files.head), FeatureSet.open(files.train.path), calibration)
     except SoftscopeError as error:
-        return f"no guard was written: {error}"
+        earlier = f" ({path} is that of an earlier run)" if path.exists() else ""
+        return f"no guard was written: {error}{earlier}"
     guard.save(path)
     new = f"{out / 'features'}/NEW.safetensors"
     return f"guard: {path}\nnext: softscope guard score {path} {new} -o scores.parquet"

@@ -18,6 +18,7 @@ from ..arrays import check_columns, check_finite, chunk_rows
 from ..canonical import fingerprint
 from ..errors import SoftscopeError
 from ..features import FeatureSet
+from ..files import output_file
 from ..progress import Progress, silent
 from .conformal import Whole
 from .guard import Guard, judged
@@ -138,9 +139,8 @@ def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) ->
 def _checked_output(target: Path, source: Path) -> Path:
     if target.suffix.lower() != ".parquet":
         raise SoftscopeError(f"{target}: the output is a parquet file", "Give it a name that ends in .parquet")
-    if target.is_dir():
-        raise SoftscopeError(f"{target}: is a folder", "Choose another name for the output")
-    inside, place = source.resolve(), target.resolve()
+    file = output_file(target)  # a link is written through: the parts stand beside what it leads to
+    inside, place = source.resolve(), file.resolve()
     if place == inside or place.parent == inside:
         raise SoftscopeError(f"{target}: would become part of its own input", "Choose another place for the output")
-    return target
+    return file

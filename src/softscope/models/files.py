@@ -69,7 +69,7 @@ def write_set(plan: Plan, name: str, path: str | os.PathLike[str], options: Opti
     options = options or Options()
     chosen, target = plan.sets[name], Path(path)
     key = _key(plan, chosen, options.keep_images)
-    cached = _metadata(target).get("key") == key
+    cached = _is_whole(target, key)
     if not cached:
         _extract(plan, chosen, target, key, options)
     features = FeatureSet.open(target)
@@ -88,16 +88,20 @@ def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Optio
         if older != folder:
             shutil.rmtree(older, ignore_errors=True)
     cut = [Part(span, folder / f"{span.start:09d}.safetensors") for span in spans(len(chosen.rows), _PART_ROWS)]
-    missing = [part for part in cut if not _whole(part.path, plan.head.n_features)]
+    missing = [part for part in cut if not _part_is_whole(part.path, plan.head.n_features)]
     if options.spread is not None and missing:
         options.spread(plan, chosen, missing)
     else:
         for part in missing:
             write_part(plan, chosen, part, options)
     parts = [part.path for part in cut]
-    described = [(read_safetensors(part)[0]["positions"], json.loads(_metadata(part)["skipped"])) for part in parts]
-    positions = np.concatenate([each for each, _ in described])
-    skipped = [each for _, names in described for each in names]
+    numbers, skipped, digest = [], [], hashlib.sha256()
+    for part in parts:
+        kept, words = read_safetensors(part)
+        numbers.append(kept["positions"])
+        skipped += json.loads(words["skipped"])
+        digest.update(kept["z"].data)
+    positions = np.concatenate(numbers)
     if not len(positions):
         raise SoftscopeError(
             f"{chosen.name}: none of {len(chosen.rows)} images could be decoded: {skipped[0]}", "Check the files"
@@ -113,6 +117,8 @@ def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Optio
     if chosen.labels is not None:
         labels = chosen.labels[positions]
         tensors["labels"] = (labels.dtype, labels.shape, iter([labels]))
+        digest.update(labels.data)
+    metadata["sha256"] = digest.hexdigest()
     stream_safetensors(target, tensors, metadata)
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -127,7 +133,7 @@ def write_part(plan: Plan, chosen: SetPlan, part: Part, options: Options) -> Non
     write_safetensors(part.path, {"positions": positions, "z": features}, {"skipped": skipped, "sha256": digest})
 
 
-def _whole(path: Path, columns: int) -> bool:
+def _part_is_whole(path: Path, columns: int) -> bool:
     """Whether the part was written whole and is what was written."""
     try:
         tensors, metadata = read_safetensors(path)
@@ -143,11 +149,19 @@ def _rows_of(path: Path) -> NDArray:
     return rows
 
 
-def _metadata(path: Path) -> dict[str, str]:
+def _is_whole(path: Path, key: str) -> bool:
+    """Whether the file holds the features of this key, with every byte that was written."""
     try:
-        return safetensors_header(path)[1] if path.is_file() else {}
+        if not path.is_file() or safetensors_header(path)[1].get("key") != key:
+            return False
+        features, digest = FeatureSet.open(path), hashlib.sha256()
+        for rows in features.unchecked_chunks():
+            digest.update(np.ascontiguousarray(rows).data)
+        if features.labels is not None:
+            digest.update(features.labels.data)
+        return features.metadata.get("sha256") == digest.hexdigest()
     except SoftscopeError:
-        return {}
+        return False
 
 
 def _key(plan: Plan, chosen: SetPlan, keep_images: bool) -> str:
