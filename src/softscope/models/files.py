@@ -96,8 +96,8 @@ def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Optio
             write_part(plan, chosen, part, options)
     parts = [part.path for part in cut]
     numbers, skipped, digest = [], [], hashlib.sha256()
-    for part in parts:
-        kept, words = read_safetensors(part)
+    for path in parts:
+        kept, words = read_safetensors(path)
         numbers.append(kept["positions"])
         skipped += json.loads(words["skipped"])
         digest.update(kept["z"].data)
