@@ -23,10 +23,10 @@ demo: $(VENV)/core
 	$(BIN)/softscope demo
 
 # Two workers with one thread each: more threads than cores would only wait for each other.
-test: $(VENV)/installed
+test: $(VENV)/installed-zoo
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)
 
-test-slow: $(VENV)/installed
+test-slow: $(VENV)/installed-zoo
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
 # 30,000 damaged files of every format, then 200 kills; docs/contributing.md says how to repeat one case.

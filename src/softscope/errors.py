@@ -11,6 +11,12 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
+def out_of_memory(error: Exception) -> bool:
+    """Whether a library ran out of memory: torch and onnxruntime raise no MemoryError, only words."""
+    words = ("out of memory", "not enough memory", "allocate memory", "bad_alloc", "bad allocation")
+    return isinstance(error, MemoryError) or any(each in str(error).lower() for each in words)
+
+
 class SoftscopeError(Exception):
     """`what` says what is wrong (file, tensor, expected, found); `hint` says what to do. Both are one line."""
 

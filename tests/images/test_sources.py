@@ -70,7 +70,14 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path):
     os.symlink(tmp_path / "pets" / "cat" / "a.png", tmp_path / "pets" / "cat" / "inside.png")
     source = open_images(tmp_path / "pets")
     assert source.files == ["cat/a.png", "cat/inside.png"]
-    assert source.notes == ("1 links out of the folder were not followed",)
+    assert source.notes == ("3 links to folders or out of the folder were not followed",)
+
+
+def test_a_folder_of_several_sets_is_not_taken_for_one(tmp_path):
+    for place in ("train/cat", "test/cat"):
+        picture(tmp_path / "pets" / place / "a.png")
+    with pytest.raises(SoftscopeError, match=r"holds train, test, not one set. Give one of them: .*pets/train"):
+        open_images(tmp_path / "pets")
 
 
 def test_splits_and_unfamiliar_sets_of_a_folder_are_found(tmp_path):

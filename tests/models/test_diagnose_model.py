@@ -1,6 +1,7 @@
 """One command from a state dict and folders of images to a report, and what it says on the way."""
 
 import json
+import shlex
 import shutil
 import sys
 
@@ -33,7 +34,7 @@ def finished(pets, tmp_path_factory):
 
 
 def test_one_command_leaves_report_diagnosis_features_and_guard(finished):
-    out, done = finished
+    out, _ = finished
     assert (out / "report.html").stat().st_size > 10_000
     diagnosis = Diagnosis.load(out / "diagnosis.json")
     assert diagnosis.classes == ("blue", "green", "red")
@@ -43,7 +44,17 @@ def test_one_command_leaves_report_diagnosis_features_and_guard(finished):
     assert (head.logits(train.array()).argmax(1) == train.labels).mean() > 0.95
     guard = Guard.load(out / "guard.safetensors")
     assert guard.calibration.counts.sum() == 60
-    assert "next: softscope guard score" in done.stdout
+    assert diagnosis.advice.recommended in (None, guard.estimator.info.name)
+
+
+def test_the_next_command_it_prints_scores_new_images(finished, at_home, tmp_path):
+    (line,) = [line for line in finished[1].stdout.splitlines() if line.startswith("next: ")]
+    words = shlex.split(line.removeprefix("next: "))
+    assert words[:2] == ["softscope", "score"]
+    new = {"NEW_IMAGES": str(at_home / "pets" / "ood" / "yellow"), "scores": str(tmp_path / "scores")}
+    scored = CliRunner().invoke(app, [new.get(word, word) for word in words[1:]])
+    assert scored.exit_code in (0, 3), scored.exception
+    assert list((tmp_path / "scores").rglob("*.parquet"))
 
 
 def test_it_says_what_it_understood_one_line_each(finished):
@@ -200,6 +211,7 @@ def test_wrong_preprocessing_is_noticed_by_its_effect(at_home, tmp_path, flags, 
         (["--data", "pets", "--channels", "1"], "failed on a tensor of shape"),
         (["--data", "pets", "--device", "cuda:9"], "device cuda:9"),
         (["--data", "pets", "--mean", "0.5,0.5"], "2 numbers for 3 channels"),
+        (["--data", "pets", "--classes", "a,b,c"], "are not the model's (a, b, c). Name the model's outputs"),
         (["--data", "nowhere/at/all"], "no such file or folder"),
         (["--data", "pets", "--ood", "yellow"], "expected NAME=FILE"),
         (["--train", "pets/ood", "--test", "pets/test", "--ood", "x=pets/ood/black"], "different sizes"),
@@ -229,7 +241,18 @@ def test_two_images_in_all_are_one_clear_line(at_home, tmp_path):
     assert "3 outputs" in str(refused.exception)
     done = run("mynet:Net", *words, "--classes", "blue,green,red")
     assert isinstance(done.exception, SoftscopeError)
-    assert "\n" not in str(done.exception)
+    assert str(done.exception).startswith("test: 2 images, a diagnosis needs at least 4; without a val set half")
+    assert not (tmp_path / "out").exists()
+
+
+def test_classes_without_images_are_named(at_home, tmp_path):
+    shutil.copytree("pets", tmp_path / "pets")
+    (tmp_path / "pets" / "train" / "pink").mkdir()
+    words = ["mynet:Net", "--weights", "state.pt", "--data", tmp_path / "pets", "-o", tmp_path / "out", "--dry-run"]
+    assert "pets has 4 classes (pink: no images). Remove the empty folder" in str(run(*words).exception)
+    (tmp_path / "pets" / "train" / "pink").rmdir()
+    shutil.rmtree(tmp_path / "pets" / "test" / "red")
+    assert "note: test: no images of 1 of the model's classes: red" in run(*words).stdout
 
 
 def test_features_of_another_model_are_made_anew(at_home, tmp_path):

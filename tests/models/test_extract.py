@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import softscope as sx
 from softscope import SoftscopeError
-from softscope.models.batches import batches_of
 
 ROWS = np.random.default_rng(1).standard_normal((23, 6)).astype(np.float32)
 LABELS = np.arange(23) % 3
@@ -36,6 +35,13 @@ class Three(Net):
         return x, super().forward(x), [x]
 
 
+class Stream(IterableDataset):
+    """Examples, not batches."""
+
+    def __iter__(self):
+        return iter(TENSORS)
+
+
 torch.manual_seed(0)
 NET = Net()
 EXPECTED = torch.relu(NET.first(torch.from_numpy(ROWS))).detach().numpy()
@@ -54,9 +60,10 @@ TENSORS = TensorDataset(torch.from_numpy(ROWS), torch.from_numpy(LABELS))
         ([(ROWS[:10], LABELS[:10]), (ROWS[10:], LABELS[10:])], True),
         ((ROWS[start : start + 7] for start in range(0, 23, 7)), False),
         ({"x": ROWS, "labels": LABELS}, True),
+        ([(torch.from_numpy(row), int(label)) for row, label in zip(ROWS, LABELS)], True),
+        (Stream(), True),
         ([{"x": ROWS[:9], "label": LABELS[:9]}, {"x": ROWS[9:], "label": LABELS[9:]}], True),
     ],
-    ids=["array", "tensor", "pair", "tensors", "loader", "data set", "batches", "generator", "dict", "dict batches"],
 )
 def test_every_kind_of_data_gives_the_same_rows(data, labelled):
     head, features = sx.extract(NET, data, batch=6)
@@ -69,8 +76,11 @@ def test_every_kind_of_data_gives_the_same_rows(data, labelled):
 
 def test_labels_may_come_beside_arrays():
     assert sx.extract(NET, ROWS, LABELS)[1].labels.tolist() == LABELS.tolist()
-    with pytest.raises(SoftscopeError, match="Let each batch bring its own labels"):
-        list(batches_of(DataLoader(TENSORS), LABELS, 4, "x"))
+    with pytest.raises(SoftscopeError, match=r"labels beside DataLoader. Give labels with arrays"):
+        sx.extract(NET, DataLoader(TENSORS), LABELS)
+    for wrong, words in ((LABELS[:5], "5 labels for 23 rows"), (LABELS / 1.0, "expected whole-number labels")):
+        with pytest.raises(SoftscopeError, match=words):
+            sx.extract(NET, ROWS, wrong)
 
 
 def test_several_inputs_come_as_a_tuple_or_by_name():
@@ -86,7 +96,7 @@ def test_logits_are_picked_out_of_what_the_model_returns():
     np.testing.assert_allclose(sx.extract(named, {"values": ROWS})[1].array(), EXPECTED, rtol=1e-5, atol=1e-6)
     three = Three()
     three.load_state_dict(NET.state_dict())
-    with pytest.raises(SoftscopeError, match=r"returned a tuple of .*Say which with output="):
+    with pytest.raises(SoftscopeError, match=r"returned a tuple of .*Say which with --logits \(output=\)"):
         sx.extract(three, ROWS)
     for output in (1, lambda made: made[1]):
         np.testing.assert_allclose(sx.extract(three, ROWS, output=output)[1].array(), EXPECTED, rtol=1e-5, atol=1e-6)
@@ -124,6 +134,20 @@ def test_what_is_no_model_is_said():
         sx.extract({}, ROWS)
     with pytest.raises(SoftscopeError, match="batch 0"):
         sx.extract(NET, ROWS, batch=0)
+    with pytest.raises(SoftscopeError, match=r"colour: unknown option. Use bgr, channels, "):
+        sx.extract(NET, ROWS, colour="red")
+    with pytest.raises(SoftscopeError, match="ood: expected sets by name, found ndarray"):
+        sx.diagnose(NET, train=(ROWS, LABELS), test=(ROWS, LABELS), ood=ROWS)
+
+
+@pytest.mark.parametrize("words", ["CUDA out of memory", "DefaultCPUAllocator: can't allocate memory: you tried"])
+def test_too_little_memory_is_one_line(words):
+    class Hungry(Net):
+        def forward(self, x):
+            raise RuntimeError(f"[enforce fail at alloc_cpu.cpp] {words}\n and a stack")
+
+    with pytest.raises(SoftscopeError, match=r"^Hungry: out of memory for 2 inputs. Lower --batch"):
+        sx.extract(Hungry(), ROWS)
 
 
 def test_features_go_to_a_file_when_asked(tmp_path):

@@ -61,7 +61,8 @@ def diagnose(
         judged, calibration = diagnose_model.judged(files, seed)
         unfamiliar = {name: each.path for name, each in files.ood.items()}
         diagnosis = diagnose_files(files.head, files.train.path, judged, unfamiliar, {}, Path(out), seed, not quiet)
-        closing = diagnose_model.save_guard(files, calibration, Path(out))
+        then = diagnose_model.next_command(model, how, plan, Path(out))
+        closing = diagnose_model.save_guard(files, calibration, Path(out), diagnosis.advice.recommended, then)
     elif head is None or train is None or test is None or not ood:
         raise SoftscopeError(
             "give MODEL and its images, or --head, --train, --test and --ood", "See softscope diagnose --help"

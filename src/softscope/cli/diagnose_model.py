@@ -1,12 +1,14 @@
 """`softscope diagnose MODEL --data DIR -o OUT`: from a model and folders of images to a report and a guard."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..errors import SoftscopeError
 from .extract import written_line
-from .opening import open_data, open_named
+from .opening import SCORED, open_data, open_named
 from .options import named
 
 if TYPE_CHECKING:
@@ -33,7 +35,20 @@ def plan_of(
     unfamiliar = {name: _one(path, "test") for name, path in named("--ood", ood).items()}
     given = {name: _one(path, name) for name, path in (("train", train), ("test", test)) if path is not None}
     sets = roles(splits | given, unfamiliar)
-    return make_plan(open_named(model, how), sets, limit=limit, declared=True)
+    plan = make_plan(open_named(model, how), sets, limit=limit, declared=True)
+    _check_enough({name: len(each.rows) for name, each in plan.sets.items()})
+    return plan
+
+
+def _check_enough(rows: dict[str, int]) -> None:
+    """Refuse what no diagnosis could be made of, before and after the bad images are left out."""
+    needed = {"train": 2, "test": 2 if "val" in rows else 4}
+    for name, least in needed.items():
+        if rows[name] < least:
+            half = "; without a val set half of them calibrate the guard" if least == 4 else ""
+            raise SoftscopeError(
+                f"{name}: {rows[name]} images, a diagnosis needs at least {least}{half}", "Give some hundred"
+            )
 
 
 def write(plan: "Plan", out: Path, batch: int, seed: int, *, quiet: bool) -> "DiagnosisFiles":
@@ -56,6 +71,8 @@ def judged(files: "DiagnosisFiles", seed: int) -> "tuple[FeatureSet, FeatureSet]
     from ..features import FeatureSet
 
     test = FeatureSet.open(files.test.path)
+    known = {} if files.calibration is None else {"val": files.calibration.rows}
+    _check_enough({"train": files.train.rows, "test": files.test.rows, **known})
     if files.calibration is not None:
         return test, FeatureSet.open(files.calibration.path)
     order = np.random.default_rng(seed).permutation(len(test))
@@ -72,22 +89,36 @@ def _half(test: "FeatureSet", rows: "NDArray") -> "FeatureSet":
     return FeatureSet(test.rows(rows), labels, name=test.name, metadata=metadata)
 
 
-def save_guard(files: "DiagnosisFiles", calibration: "FeatureSet", out: Path) -> str:
-    """Write `guard.safetensors`, or say why there is none; the next command either way."""
-    from ..errors import SoftscopeError
+def save_guard(
+    files: "DiagnosisFiles", calibration: "FeatureSet", out: Path, recommended: str | None, then: str
+) -> str:
+    """Write `guard.safetensors` of the recommended estimator and say what to run `then`, or why there is none."""
+    from ..estimators import DEFAULT
     from ..features import FeatureSet
     from ..guard import Guard
     from ..head import Head
 
     path = out / "guard.safetensors"
     try:
-        guard = Guard.fit(Head.load(files.head), FeatureSet.open(files.train.path), calibration)
+        train = FeatureSet.open(files.train.path)
+        guard = Guard.fit(Head.load(files.head), train, calibration, recommended or DEFAULT)
     except SoftscopeError as error:
         earlier = f" ({path} is that of an earlier run)" if path.exists() else ""
         return f"no guard was written: {error}{earlier}"
     guard.save(path)
-    new = f"{out / 'features'}/NEW.safetensors"
-    return f"guard: {path}\nnext: softscope guard score {path} {new} -o scores.parquet"
+    calibrated = f"{guard.estimator.info.symbol}, calibrated on {len(calibration):,} rows that judged nothing"
+    return f"guard: {path} ({calibrated})\nnext: {then}"
+
+
+def next_command(model: str, how: dict[str, Any], plan: "Plan", out: Path) -> str:
+    """The line that scores new images with the guard, the model's options as they were given."""
+    preprocessing = plan.opened.preprocessing
+    if preprocessing.source == "default" and preprocessing.size and len(set(preprocessing.size)) == 1:
+        how = how | {"size": preprocessing.size[0]}
+    words = ["softscope", "score", model, "NEW_IMAGES"]
+    for name in SCORED:
+        words += [f"--{name}"] if how[name] is True else [f"--{name}", str(how[name])] if how[name] else []
+    return shlex.join([*words, "--guard", str(out / "guard.safetensors"), "-o", "scores"])
 
 
 def _one(path: str, split: str) -> "ImageSource":

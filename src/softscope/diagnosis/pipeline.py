@@ -55,6 +55,8 @@ def diagnose(
     U_entropy, U_cool and U_density are always among them. The same arguments give the same diagnosis but for
     `provenance`. `keep_scores` keeps the score of every row in `Diagnosis.row_scores`.
     """
+    if not isinstance(ood, Mapping):
+        raise SoftscopeError(f"ood: expected sets by name, found {type(ood).__name__}", "Give ood={'name': data}")
     if not isinstance(head, Head):
         from ..models import extract_sets
 

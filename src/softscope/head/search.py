@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from ..errors import SoftscopeError
+from ..errors import SoftscopeError, out_of_memory
 from ..files import first_line
 from ..torch_door import device_of, evaluating, nn, torch
 
@@ -138,7 +138,7 @@ def answer_in(made: Any, output: Any = None) -> torch.Tensor:
             return picked
     raise SoftscopeError(
         f"the model returned {_described(picked)}, expected logits [N, K]",
-        "Say which with output= (a position, a key or a function), or return the logits alone",
+        "Say which with --logits (output=): a position such as 1, or a key",
     )
 
 
@@ -339,11 +339,13 @@ def _described(made: Any) -> str:
 
 
 def _failed(model: nn.Module, inputs: Any, error: Exception) -> SoftscopeError:
-    if isinstance(error, torch.cuda.OutOfMemoryError | MemoryError) or "not enough memory" in str(error):
-        return SoftscopeError(f"{type(model).__name__}: out of memory for {rows_in(inputs)} inputs", "Lower the batch")
+    if out_of_memory(error):
+        return SoftscopeError(
+            f"{type(model).__name__}: out of memory for {rows_in(inputs)} inputs", "Lower --batch (batch=)"
+        )
     return SoftscopeError(
         f"{type(model).__name__} failed on {_described(inputs)}: {first_line(error)[:200]}",
-        "Check size and channels of the inputs and how many inputs the model takes",
+        "Check the size (--size) and channels (--channels) of the inputs, and how many inputs the model takes",
     )
 
 

@@ -1,7 +1,7 @@
 """How the pixels of an image become what a model takes, as data: size, crop, channels, scale, mean and deviation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -51,6 +51,10 @@ class Preprocessing:
     def changed(self, **options: Any) -> "Preprocessing":
         """This with the options that aren't None in place of its own."""
         given = {name: value for name, value in options.items() if value is not None}
+        if unknown := set(given) - (own := {each.name for each in fields(self)} - {"source"}):
+            raise SoftscopeError(f"{', '.join(sorted(unknown))}: unknown option", f"Use {', '.join(sorted(own))}")
+        if isinstance(given.get("size"), int):
+            given["size"] = (given["size"], given["size"])
         source = "flags" if self.source == "default" else f"{self.source}, flags"
         return replace(self, **given, source=source) if given else self
 

@@ -65,7 +65,7 @@ class FolderImages(ImageSource):
             raise SoftscopeError(
                 f"{path}: no image in this folder ({others} other files)", f"Give images: {' '.join(EXTENSIONS)}"
             )
-        notes = [f"{outside} links out of the folder were not followed"] if outside else []
+        notes = [f"{outside} links to folders or out of the folder were not followed"] if outside else []
         folders = [entry.name for entry in os.scandir(self.folder) if entry.is_dir(follow_symlinks=False)]
         classes = sorted(name for name in folders if not name.startswith("."))
         loose = sum(os.sep not in file for file in self.files)
@@ -158,6 +158,11 @@ def open_images(path: str | os.PathLike[str], name: str | None = None, *, labell
     place = existing(path)
     if place.is_dir():
         parquet = sorted(place.glob("*.parquet"))
+        beginnings = {file.stem.split("-")[0] for file in parquet}
+        splits = [split for split in SPLITS if split in beginnings or (not parquet and (place / split).is_dir())]
+        if len(splits) > 1 or (splits and not parquet):
+            one = next(place.glob(f"{splits[0]}*"))
+            raise SoftscopeError(f"{path}: holds {', '.join(splits)}, not one set", f"Give one of them: {one}")
         return ParquetImages(parquet, name) if parquet else FolderImages(place, name, labelled=labelled)
     suffix = place.suffix.lower()
     if not place.is_file():
@@ -201,7 +206,7 @@ def _unfamiliar(folder: Path) -> dict[str, ImageSource]:
 
 
 def _image_files(folder: Path) -> tuple[list[str], int, int]:
-    """Paths of image files under the folder, relative to it and sorted; how many links lead out; how many others."""
+    """Paths of image files under the folder, relative to it and sorted; links not followed; how many other files."""
     root = str(folder.resolve())
     files, outside, others = [], 0, 0
 
@@ -209,6 +214,7 @@ def _image_files(folder: Path) -> tuple[list[str], int, int]:
         raise SoftscopeError(f"{error.filename}: can't be read ({error.strerror})", "Check its permissions") from error
 
     for base, folders, names in os.walk(folder, onerror=failed):
+        outside += sum(os.path.islink(os.path.join(base, name)) for name in folders)
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             path = os.path.join(base, name)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import as_labels, spans
+from ..arrays import as_array, as_labels, spans
 from ..errors import SoftscopeError
 
 _LABELS = ("labels", "label", "target", "targets", "y")
@@ -22,35 +22,40 @@ class Batch(NamedTuple):
         return _rows(self.inputs)
 
 
-def batches_of(data: Any, labels: Any, batch: int, name: str) -> Iterator[Batch]:
+def labelled(data: Any, labels: Any, name: str) -> tuple[Any, NDArray[np.int64]]:
+    """All inputs at once with the label of each, checked."""
+    if not _is_whole(data):
+        kind = type(data).__name__
+        raise SoftscopeError(f"{name}: labels beside {kind}", "Give labels with arrays; batches bring their own")
+    return data, as_labels(labels, f"{name}: labels", rows=_rows(data))
+
+
+def batches_of(data: Any, batch: int, name: str) -> Iterator[Batch]:
     """`data` in batches.
 
-    Arrays, tensors, lists of texts, dicts of these, and pairs (inputs, labels) are cut into batches; a torch Dataset
-    goes through a DataLoader; whatever else can be iterated over gives batches itself: inputs, (inputs, labels), or a
-    dict, as a DataLoader does.
+    Arrays, tensors, lists of texts, dicts of these, and pairs (inputs, labels) are cut into batches; a torch Dataset,
+    or a list of examples, goes through a DataLoader; whatever else can be iterated over gives batches itself: inputs,
+    (inputs, labels), or a dict, as a DataLoader does.
     """
     if batch < 1:
         raise SoftscopeError(f"batch {batch}: too small", "Give a whole number of at least 1")
-    if labels is None and isinstance(data, tuple | Mapping):
-        data, labels = _parted(data)
-    if _is_whole(data):
-        rows = _rows(data)
-        known = None if labels is None else as_labels(_array(labels), f"{name}: labels", rows=rows)
+    whole, labels = _parted(data) if isinstance(data, tuple | Mapping) else (data, None)
+    if _is_whole(whole):
+        rows = _rows(whole)
+        known = None if labels is None else as_labels(labels, f"{name}: labels", rows=rows)
         for span in spans(rows, batch):
-            yield Batch(_cut(data, span), None if known is None else known[span])
+            yield Batch(_cut(whole, span), None if known is None else known[span])
         return
-    if labels is not None:
-        raise SoftscopeError(f"{name}: labels beside {type(data).__name__}", "Let each batch bring its own labels")
     start = 0
     for item in _iterated(data, batch, name):
         inputs, some = _parted(item)
-        known = None if some is None else as_labels(_array(some), f"{name}: labels of rows from {start}")
+        known = None if some is None else as_labels(some, f"{name}: labels of rows from {start}")
         yield Batch(inputs, known)
         start += _rows(inputs)
 
 
 def _iterated(data: Any, batch: int, name: str) -> Iterable[Any]:
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, list):
+    if _is_dataset(data):
         from ..torch_door import torch
 
         return torch.utils.data.DataLoader(data, batch_size=batch)
@@ -59,6 +64,14 @@ def _iterated(data: Any, batch: int, name: str) -> Iterable[Any]:
     raise SoftscopeError(
         f"{name}: {type(data).__name__} is not data", "Give arrays, a DataLoader, a Dataset, or a path to images"
     )
+
+
+def _is_dataset(data: Any) -> bool:
+    """Whether `data` holds examples, not batches."""
+    if isinstance(data, list):
+        return bool(data) and isinstance(data[0], tuple) and isinstance(data[0][-1], int)
+    iterable = any(base.__name__ == "IterableDataset" for base in type(data).__mro__)
+    return iterable or (hasattr(data, "__getitem__") and hasattr(data, "__len__"))
 
 
 def _parted(item: Any) -> tuple[Any, Any]:
@@ -81,7 +94,7 @@ def _parted(item: Any) -> tuple[Any, Any]:
 def _is_labels(values: Any, rows: int) -> bool:
     if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != rows:
         return False
-    array = _array(values)
+    array = as_array(values, "labels")
     return array.ndim == 1 and array.dtype.kind in "iu"
 
 
@@ -110,7 +123,3 @@ def _cut(data: Any, span: slice) -> Any:
     if isinstance(data, Mapping):
         return {key: value[span] for key, value in data.items()}
     return tuple(value[span] for value in data) if isinstance(data, tuple) else data[span]
-
-
-def _array(values: Any) -> NDArray:
-    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)

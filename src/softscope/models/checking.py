@@ -85,8 +85,8 @@ def findings(opened: OpenedModel, head: Head, sample: Sample) -> list[str]:
                 f"with {name} the model gets {right.mean():.0%} of {len(sample)} labelled images right, with this "
                 f"preprocessing {chosen.mean():.0%}: use {way.flags()}"
             ]
-    if above_chance(chosen, head.n_classes):
-        return []
+    if above_chance(chosen, head.n_classes) or not above_chance(np.ones(len(sample), bool), head.n_classes):
+        return []  # of very few images even all right would show nothing
     return [
         f"only {chosen.mean():.0%} of {len(sample)} labelled images are classified right, which is near chance: are "
         "the weights loaded, is the preprocessing right, is this the order of the classes?"

@@ -13,7 +13,7 @@ from ..features import FeatureSet
 from ..head import Head
 from ..images import ImageSource, open_images
 from ..progress import Progress, silent
-from .batches import Batch, batches_of
+from .batches import Batch, batches_of, labelled
 from .opened import OpenedModel, check_logits
 from .opening import open_model
 from .plan import Plan, make_plan, read_set
@@ -42,7 +42,7 @@ def extract(
     keep their labels only where their class names are the model's; `limit` draws so many of them, balanced over the
     classes. With `out` the features are saved there.
     """
-    given = data if labels is None else (data, labels)
+    given = data if labels is None else labelled(data, labels, name)
     head, sets = extract_sets(
         model, {name: given}, classes=classes, batch=batch, limit=limit, progress=progress, **options
     )
@@ -78,13 +78,22 @@ def extract_sets(
     paths = {name: data for name, data in sets.items() if isinstance(data, str | os.PathLike | ImageSource)}
     sources = {name: data if isinstance(data, ImageSource) else open_images(data, name) for name, data in paths.items()}
     plan = make_plan(opened, sources, limit=limit, declared="train" in sources) if sources else None
+    for line in plan.lines() if plan else ():
+        if line.startswith("note: "):
+            warnings.warn(line.removeprefix("note: "), stacklevel=3)
+    if 0 < len(paths) < len(sets) and opened.preprocessing.source == "default":
+        warnings.warn(
+            f"images of {', '.join(paths)} are read with {opened.preprocessing}: if the other sets were made in "
+            "another way, give size=, mean= and std=",
+            stacklevel=3,
+        )
     head = plan.head if plan else None
     extracted = {}
     for name, data in sets.items():
         if plan is not None and name in plan.sets:
             extracted[name] = _from_images(plan, name, batch, progress)
             continue
-        stream = batches_of(data, None, batch, name)
+        stream = batches_of(data, batch, name)
         first = next(stream, None)
         if first is None:
             raise SoftscopeError(f"{name}: holds no inputs", "Give at least one")

@@ -1,8 +1,6 @@
 """Hugging Face classifiers by name, folder or object, with their image processor or tokenizer."""
 
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -82,11 +80,6 @@ def open_hugging_face(name: str, processor: Any = None, device: str | None = Non
 def is_hugging_face(model: Any) -> bool:
     """Whether an object is a transformers model, without importing transformers."""
     return any(base.__module__.startswith("transformers.") for base in type(model).__mro__)
-
-
-def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder that transformers wrote."""
-    return (Path(path) / "config.json").is_file()
 
 
 def preprocessing_of(processor: Any) -> Preprocessing:

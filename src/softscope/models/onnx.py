@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SoftscopeError
+from ..errors import SoftscopeError, out_of_memory
 from ..files import existing_file, first_line, sha256
 from ..head import Head
 from ..images import Preprocessing
@@ -81,6 +81,10 @@ class OnnxModel(OpenedModel):
             try:
                 answer, z, logits = self._session.run(wanted, some)
             except Exception as error:  # those of onnxruntime share no base class
+                if out_of_memory(error):
+                    raise SoftscopeError(
+                        f"{self.name}: out of memory for {rows} inputs", "Lower --batch (batch=)"
+                    ) from error
                 raise SoftscopeError(
                     f"{self.name} failed on {_shapes(feed)}: {first_line(error)[-200:]}",
                     f"It takes {self.describe().removeprefix('ONNX, ')}",

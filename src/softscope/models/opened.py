@@ -21,13 +21,14 @@ TOLERANCE = 1e-4
 class OpenedModel(ABC):
     """A classifier with a linear last layer.
 
-    `classes` are the names its own files give its outputs, `dataset` the data set it was trained on, `preprocessing`
+    `classes` names its outputs, as `names_from` knows them, `dataset` the data set it was trained on, `preprocessing`
     how it takes images; `words` go into the metadata of its features.
     """
 
     name: str
     preprocessing: Preprocessing
     classes: tuple[str, ...] | None = None
+    names_from: str = "the model"
     dataset: str | None = None
     layer: Layer = "after"
     tolerance: float = TOLERANCE

@@ -33,7 +33,7 @@ def open_model(
     """
     opened = _opened(model, weights, output, device, processor)
     if classes is not None:
-        opened.classes = tuple(map(str, classes))
+        opened.classes, opened.names_from = tuple(map(str, classes)), "--classes"
     opened.preprocessing = opened.preprocessing.changed(**preprocessing)
     return opened
 

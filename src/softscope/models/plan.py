@@ -45,13 +45,12 @@ class Plan:
 
     def lines(self) -> list[str]:
         """What was understood, one line each."""
-        head, classes = self.head, self.head.classes
-        shown = "none known" if classes is None else f"{', '.join(classes[:4])}{', ...' if len(classes) > 4 else ''}"
+        head = self.head
         lines = [
             f"model: {self.opened.name} ({self.opened.describe()})",
             f"head: {head.n_classes} classes x {head.n_features} features, {self.opened.words.get('classifier', '')}",
             f"preprocessing: {self.opened.preprocessing}",
-            f"classes: {shown} ({self.names_from})",
+            f"classes: {_shown(head.classes)} ({self.names_from})",
         ]
         for each in self.sets.values():
             labels = "unlabelled" if each.labels is None else f"{len(np.unique(each.labels))} of the model's classes"
@@ -85,10 +84,15 @@ def make_plan(
     opened.preprocessing = fitted_size(opened, first)
     probe = first_images(first, _decoder(opened, first))
     head = opened.prepare(opened.preprocessing.apply(probe[:2]), layer)
-    names_from = "from the model"
+    names_from = f"from {opened.names_from}"
     if opened.classes is None:
         head, names_from = _names_from_data(opened, head, sources, declared)
     sets = {name: _set_plan(name, source, opened, head, limit) for name, source in sources.items()}
+    if declared and "train" in sets and sets["train"].labels is None and first.labels is not None:
+        raise SoftscopeError(
+            f"the classes of {first.name} ({_shown(first.class_names)}) are not the model's ({_shown(head.classes)})",
+            "Name the model's outputs in their order with --classes (classes=)",
+        )
     labelled = next((each for each in sets.values() if each.labels is not None), None)
     notes: list[str] = []
     if labelled is not None and labelled.labels is not None:
@@ -139,6 +143,12 @@ def match_classes(data: tuple[str, ...], model: tuple[str, ...]) -> NDArray[np.i
     return np.array([number.get(spelled(name), -1) for name in data], dtype=np.int64)
 
 
+def _shown(names: tuple[str, ...] | None) -> str:
+    if not names:
+        return "none known"
+    return f"{', '.join(names[:4])}{', ...' if len(names) > 4 else ''}"
+
+
 def _names_from_data(
     opened: OpenedModel, head: Head, sources: Mapping[str, ImageSource], declared: bool
 ) -> tuple[Head, str]:
@@ -149,9 +159,12 @@ def _names_from_data(
     names = labelled.class_names
     if len(names) != head.n_classes:
         if declared:
+            empty = sorted(set(names) - {names[c] for c in np.unique(labelled.labels)})
+            without = f" ({_shown(tuple(empty))}: no images)" if empty else ""
             raise SoftscopeError(
-                f"{opened.name} has {head.n_classes} outputs, {labelled.name} has {len(names)} classes",
-                "Give the names of the outputs in their order with --classes (classes=)",
+                f"{opened.name} has {head.n_classes} outputs, {labelled.name} has {len(names)} classes{without}",
+                f"{'Remove the empty folder, or give' if empty else 'Give'} the names of the outputs in their order "
+                "with --classes (classes=)",
             )
         return head, f"the model names none, and {labelled.name} has {len(names)}"
     named = Head(head.weight, head.bias, names, name=head.name)
@@ -197,6 +210,9 @@ def _set_plan(name: str, source: ImageSource, opened: OpenedModel, head: Head, l
             notes.append("its labels have no class names, so they are taken as the numbers of the model's outputs")
         else:
             notes.append(f"its labels go up to {source.labels.max()}, so they are not the model's and are left out")
+    if labels is not None and head.classes and role in FAMILIAR:
+        without = tuple(head.classes[c] for c in np.setdiff1d(np.arange(head.n_classes), labels))
+        notes += [f"no images of {len(without)} of the model's classes: {_shown(without)}"] if without else []
     if limit is not None and limit < len(rows):
         drawn = balanced_rows(labels if labels is not None else np.zeros(len(rows), np.int64), limit)
         rows, labels = rows[drawn], None if labels is None else labels[drawn]

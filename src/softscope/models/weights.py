@@ -4,6 +4,7 @@ import ast
 import importlib
 import os
 import sys
+import warnings
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -12,7 +13,7 @@ from ..errors import SoftscopeError
 from ..files import existing_file, first_line
 from ..torch_door import nn, torch
 
-_FACTORY = "Name it package.module:factory, with arguments as in models.py's mynet:MyCNN(width=64)"
+_FACTORY = "Name it module:factory, with the arguments it needs: mynet:MyCNN or mynet:MyCNN(width=64)"
 _SAVE = "Save it with torch.save(model.state_dict(), path), or as safetensors"
 # Where training loops and Lightning keep the weights, and what wrappers put in front of each name.
 _KEYS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "weights", "ema", "module")
@@ -74,7 +75,9 @@ def state_dict(path: Path) -> dict[str, Any]:
             from safetensors.torch import load_file
 
             return dict(load_file(path))
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         raise SoftscopeError(
             f"{path}: holds Python objects, not only weights, and can't be read safely ({_global(error)})", _SAVE
@@ -82,7 +85,8 @@ def state_dict(path: Path) -> dict[str, Any]:
     except PermissionError as error:
         raise SoftscopeError(f"{path}: permission denied", "Make the file readable for you") from error
     except Exception as error:  # torch and safetensors meet damaged files with errors of many types
-        raise SoftscopeError(f"{path}: can't be read as plain weights ({first_line(error)[:160]})", _SAVE) from error
+        why = "is a TorchScript archive" if "TorchScript" in str(error) else first_line(error)[:160]
+        raise SoftscopeError(f"{path}: can't be read as plain weights ({why})", _SAVE) from error
     if not isinstance(loaded, dict):
         raise SoftscopeError(f"{path}: holds {type(loaded).__name__}, expected weights by name", _SAVE)
     tensors = _tensors(loaded) or _nested(loaded)
