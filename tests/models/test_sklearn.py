@@ -72,3 +72,13 @@ def test_rows_of_another_width_are_one_clear_line():
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)).fit(X, Y)
     with pytest.raises(SoftscopeError, match="StandardScaler failed"):
         sx.extract(model, X[:, :5])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_inputs_so_far_out_that_probabilities_round_to_0_are_read(classes):
+    rows = classes > Y
+    model = MLPClassifier((8,), max_iter=600, random_state=0).fit(X[rows], Y[rows])
+    far = 1000 * X[rows]
+    assert model.predict_proba(far).min() < 1e-15
+    head, features = sx.extract(model, far)
+    np.testing.assert_allclose(softmax(head.logits(features.array()), axis=1), model.predict_proba(far), atol=1e-5)

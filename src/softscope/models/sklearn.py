@@ -13,6 +13,7 @@ from ..images import Preprocessing
 from .opened import Layer, OpenedModel
 
 _HINT = "Give LogisticRegression, SGDClassifier with log_loss, MLPClassifier, or a Pipeline that ends in one"
+_READABLE = 1e-9  # below this 1 - p has fewer correct digits than the check asks for
 
 
 class SklearnModel(OpenedModel):
@@ -100,7 +101,11 @@ class SklearnModel(OpenedModel):
         made = z @ weight.T + bias
         if made.shape[1] == 1:
             made = np.concatenate([0 * made, made], 1)
-        return np.asarray(own + (made.max(1) - own.max(1))[:, None])
+        own += (made.max(1) - own.max(1))[:, None]
+        # A probability near 0 has lost its digits (two classes: 1 - p), so it can only be compared as one near 0.
+        lead = made.max(1, keepdims=True)
+        lost = np.maximum(own, made) < lead + np.log(_READABLE)
+        return np.asarray(np.where(lost, made, own))
 
 
 def _parted(estimator: Any) -> tuple[list[Any], Any]:
