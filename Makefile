@@ -17,6 +17,8 @@ $(VENV)/installed: $(VENV)/core
 	@echo "installing torch and the extras into $(VENV) (a few minutes the first time)"
 	@$(PIP) torch==2.13.0
 	@$(PIP) -e ".[$(EXTRAS)]"
+	@# for the test of the page in a browser, which is skipped without it
+	-@command -v npm > /dev/null && npm install --prefix $(VENV) --silent --no-audit --no-fund onnxruntime-web@1.30.0
 	@touch $@
 
 demo: $(VENV)/core

@@ -1,9 +1,6 @@
-"""What the report's tests share: a small diagnosis, one of ten OOD sets with hostile names, and a browser."""
+"""What the report's tests share: a small diagnosis, and one of ten OOD sets with hostile names."""
 
-import shutil
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,46 +57,3 @@ def _renamed(node: Any, old: list[str], new: tuple[str, ...]) -> Any:
     if old[0] in node:
         out |= {name: _renamed(node[old[place % len(old)]], old, new) for place, name in enumerate(new)}
     return out
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """The system's Chromium, without its sandbox, which containers don't allow."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("no Chromium on this machine: install the package chromium to test the report in a browser")
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        yield running
-        running.close()
-
-
-class Visit:
-    """A page, with what it logged, the dialogs it opened and the addresses it asked for."""
-
-    def __init__(self, page: Any) -> None:
-        self.page = page
-        self.errors: list[str] = []
-        self.requests: list[str] = []
-        page.on("console", lambda message: self.errors.append(message.text))
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("dialog", lambda dialog: (self.errors.append(f"dialog {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda request: self.requests.append(request.url))
-
-
-@pytest.fixture
-def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
-    """Open a file in a fresh context, by default a laptop's screen in light colours."""
-    contexts = []
-
-    def open_(path: Path, width: int = 1280, **options: Any) -> Visit:
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        visited = Visit(context.new_page())
-        visited.page.goto(path.as_uri())
-        return visited
-
-    yield open_
-    for context in contexts:
-        context.close()

@@ -1,4 +1,4 @@
-"""`softscope guard fit|score|show|recalibrate|export|serve`: a detector with a promised rate, deployed."""
+"""`softscope guard fit|score|show|recalibrate|export|page|serve`: a detector with a promised rate, deployed."""
 
 import json
 import sys
@@ -21,6 +21,10 @@ guard = typer.Typer(
     help="A detector to deploy: alarms at a promised false-alarm rate.", no_args_is_help=True, rich_markup_mode=None
 )
 
+_ANY_THRESHOLD = (
+    "discovery_bound(z) says, with confidence 95 %, how many inputs of a batch above a threshold can be known, for all "
+    "thresholds at once"
+)
 #: Exit code of a command that worked and found more alarms, or more evidence of a change, than known inputs give.
 DRIFT = 3
 
@@ -173,6 +177,25 @@ def export(
 
 
 @guard.command()
+def page(
+    model: Annotated[Path, typer.Argument(help="A model that `softscope guard export` wrote.", metavar="GUARDED")],
+    out: Annotated[Path, options.out("The page, an .html file.")],
+    runtime: Annotated[
+        Path, typer.Option(help="The folder dist of the npm package onnxruntime-web.", metavar="DIR")
+    ] = Path("node_modules/onnxruntime-web/dist"),
+    as_json: AsJson = False,
+) -> None:
+    """Write a guarded model as one HTML page: drop an image, see class, p and alarm. No server, no installation."""
+    from ..guard import write_page
+
+    write_page(model, runtime, out)
+    if as_json:
+        typer.echo(json.dumps({"path": str(out), "bytes": out.stat().st_size}))
+    else:
+        print_pairs([("page", f"{out}, {out.stat().st_size / 1e6:.1f} MB: open it in a browser")])
+
+
+@guard.command()
 def serve(
     path: GuardFile,
     host: Annotated[str, typer.Option(help="Address to listen at; this machine alone unless given.")] = "127.0.0.1",
@@ -227,6 +250,7 @@ def show_guard(path: Path, described: dict[str, Any], *, as_json: bool) -> None:
                 "a batch",
                 "discoveries(z, rate) keeps the expected share of known inputs among the discoveries below rate",
             ),
+            *([] if described["per_class"] else [("any threshold", _ANY_THRESHOLD)]),
             ("alarm above", above),
             *([("guard sha256", described["sha256"])] if "sha256" in described else []),
             *([("input", f"uint8 images; {described['preprocessing']}")] if described.get("preprocessing") else []),

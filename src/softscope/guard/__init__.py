@@ -12,6 +12,7 @@ from .conformal import Promise
 from .guard import Guard
 
 if TYPE_CHECKING:
+    from .browsing import write_page
     from .exporting import check_guarded, export_guarded
     from .monitor import Evidence, Monitor, draw_evidence
     from .serving import Service, serve
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .watching import watch_stream
 
 _HOMES = {
+    "browsing": ("write_page",),
     "exporting": ("check_guarded", "export_guarded"),
     "monitor": ("Evidence", "Monitor", "draw_evidence"),
     "serving": ("Service", "serve"),
