@@ -31,5 +31,5 @@ __getattr__ = lazily(__name__, _HOMES)
 
 __all__ = [
     "Evidence", "Guard", "Monitor", "Promise", "Service", "Summary", "check_guarded", "draw_evidence",
-    "export_guarded", "score_file", "serve", "watch_stream",
+    "export_guarded", "score_file", "serve", "watch_stream", "write_page",
 ]  # fmt: skip
