@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from softscope.metrics import Interval
-from softscope.paper.experiments.judge import Judged
+from softscope.paper.experiments.judgement import Judged
 
 #: by OOD set: plain-max, plain-entropy, entropy, cool, density; a part of each cause, all different
 SCORES = ("plain-max", "plain-entropy", "entropy", "cool", "density")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from softscope.paper.experiments import table
-from softscope.paper.experiments.judge import Judged
+from softscope.paper.experiments.judgement import Judged
 from softscope.paper.experiments.table import COLUMNS, SCORES, TEMPERATURE, paper_lines
 from softscope.paper.experiments.verdict import Mean, Reported
 from softscope.paper.experiments.x09_five_sets import mental

@@ -11,7 +11,8 @@ import numpy as np
 
 from ...arrays import Floats
 from ...metrics import Interval
-from .judge import Judged, together
+from .judge import together
+from .judgement import Judged
 from .verdict import Kind, Mean, Reported, Row, printed
 
 if TYPE_CHECKING:

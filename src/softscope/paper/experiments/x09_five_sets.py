@@ -14,17 +14,20 @@ from ...estimators import Density
 from ...runs import Store
 from . import table
 from .base import Result
-from .judge import MINOR, Judged, Kept, judged
+from .judge import judged
+from .judgement import MINOR, Judged, Kept
 from .literature import beside, shared_pairs
 from .networks import NetworkPlan, TrainedNetwork, is_trained
 from .table import COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, over_runs
 from .verdict import Mean, Reported, Row, Statement, printed
 from .x09_course import course
 from .x09_course import table as course_table
+from .x09_figures import captions, courses_of, figures
+from .x09_figures import trained_how as trained_how
 from .x09_plans import NAMES, SCALES, FiveSettings, plans
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 __all__ = ["SCALES", "run"]
 
@@ -128,8 +131,8 @@ def _result(lines: Lines, left: Sequence[NetworkPlan]) -> Result:
     missing = [f"Not trained yet, hence left out: {'; '.join(unfinished)}."] if unfinished else []
     return Result(
         rows=rows(lines),
-        figures=_figures(lines),
-        captions=_captions(lines),
+        figures=figures(lines),
+        captions=captions(lines),
         tables=tables,
         shown={name: words for name, words in _SHOWN.items() if name in tables},
         notes=[*missing, *_NOTES, *_report_notes(every)],
@@ -293,15 +296,11 @@ def _tables(lines: Lines) -> dict[str, Table]:
         "pairs": table.pairs(every, network_name),
         **table.claims(every, network_name, ("T19", "T21", "T23", "T24")),
     }
-    if courses := _courses(lines):
+    if courses := courses_of(lines):
         out["course"] = course_table(courses)
     if min(map(len, lines.values())) > 1 and all(own.in_store for own in every):
         out["T26"] = table.ensembles(lines, network_name)
     return out
-
-
-def _courses(lines: Lines) -> dict[str, list[dict[str, float]]]:
-    return {name: own.course for name, runs in lines.items() for own in runs if own.course}
 
 
 def _report_notes(every: Sequence[Judged]) -> list[str]:
@@ -313,12 +312,6 @@ def _report_notes(every: Sequence[Judged]) -> list[str]:
 
 def _line_title(name: str, runs: Sequence[Judged]) -> str:
     return f"{name} ({trained_how(runs[0])}, {table.runs_of(len(runs))})"
-
-
-def trained_how(own: Judged) -> str:
-    """'8 epochs, 20,000 images'."""
-    epochs = own.plan.training.epochs
-    return f"{epochs} epoch{'s' * (epochs > 1)}, {own.facts['images']:,} images"
 
 
 def network_name(own: Judged) -> str:
@@ -354,58 +347,4 @@ def mental(runs: Sequence[Judged]) -> dict[str, str]:
         "largest cos, OOD": f"{np.mean(largest):.2f}",
         "other cos: deviation, test": f"{mean('sets', 'test', 'others_deviation'):.2f}",
         "other cos: deviation, OOD": f"{np.mean(spread):.2f}",
-    }
-
-
-_GRIDS = {
-    "plain-max": "U_max", "plain-entropy": "U_entropy", "density": "U_density", "familiarity": "max cos",
-    "norm": "norm(z)",
-}  # fmt: skip
-_PANELS = {
-    "saturation": "1 saturation", "extrapolation": "2 extrapolation", "overlap": "3 overlap",
-    "overlap_proper": "of 3: overlap proper",
-}  # fmt: skip
-
-
-def _figures(lines: Lines) -> "dict[str, Figure | bytes]":
-    """By name, the experiment's own picture first."""
-    from ..plots.benchmark import auroc_grids, causes_beside, familiarity_by_set, training_course
-
-    paper = table.paper_lines("X9")
-    first = {f"{name} ({trained_how(runs[0])})": runs[0].diagnosis for name, runs in lines.items()}
-    drawn = {name: table.cause_line({name: runs}, list(_PANELS), paper.get(name, {})) for name, runs in lines.items()}
-    known = paper["mean"] if set(lines) == set(NAMES) else {}
-    drawn["mean"] = table.cause_line(lines, list(_PANELS), known)
-    courses = _courses(lines)
-    return {
-        "grids": auroc_grids(list(lines), {title: table.grid(lines, score) for score, title in _GRIDS.items()}),
-        "causes": causes_beside(_PANELS, drawn),
-        "histograms": familiarity_by_set(
-            {title: (own.strength, own.other_cosines, own.familiarity) for title, own in first.items()}
-        ),
-        **({"course": training_course(courses)} if courses else {}),
-    }
-
-
-def _captions(lines: Lines) -> dict[str, str]:
-    """What each picture shows, and of which networks."""
-    how = "; ".join(f"{name} {trained_how(runs[0])}" for name, runs in lines.items())
-    counts = sorted({len(runs) for runs in lines.values()})
-    mean = "a single run" if counts == [1] else f"mean over {' or '.join(map(str, counts))} runs"
-    return {
-        "grids": f"AUROC of a network trained on each data set (rows) against every other (columns), balanced pairs, "
-        f"{mean}. Trained with: {how}.",
-        "causes": "Points of AUROC lost to each cause, mean over the OOD sets. The last panel is what is left of cause "
-        f"3 when the misfit of the density is taken off: 100 less the ceiling. Ours: {mean}, {how}; the paper's: 100 "
-        "epochs on all images.",
-        "histograms": "norm(z), the cosines to the weights other than the largest, and the largest, for each training "
-        f"set (filled) and the other data sets (lines), first run. Trained with: {how}.",
-        **(
-            {
-                "course": "The course of training, first run, measured on part of the images; weights are those of the "
-                "moment, not averaged."
-            }
-            if _courses(lines)
-            else {}
-        ),
     }

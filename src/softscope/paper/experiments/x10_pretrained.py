@@ -20,7 +20,8 @@ from ...features import FeatureSet
 from ...runs import Store
 from . import table
 from .base import Result
-from .judge import Judged, judged
+from .judge import judged
+from .judgement import Judged
 from .networks import NetworkPlan, TrainedNetwork, subsets, trained
 from .table import CAUSES, COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, over_runs
 from .transfer import TransferPlan, activations, transferred

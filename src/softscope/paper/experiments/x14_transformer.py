@@ -11,7 +11,8 @@ from ...engine import Engine
 from ...runs import Store
 from ..training import TrainSettings
 from .base import Result, Settings
-from .judge import Judged, judged
+from .judge import judged
+from .judgement import Judged
 from .networks import Images, NetworkPlan, subsets
 from .verdict import Mean, Row
 
