@@ -1,5 +1,6 @@
-"""The largest entries of each row, kept while the row arrives block by block (compiled)."""
+"""What keeps and measures the nearest rows while they arrive block by block (compiled)."""
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..compiling import kernel
@@ -29,3 +30,15 @@ def push_rows(block: NDArray, first: int, values: NDArray, indices: NDArray) -> 
                     child = 2 * hole + 1
                 values[i, hole] = value
                 indices[i, hole] = first + j
+
+
+@kernel("contract", "reassoc", "nsz")
+def square_distances(rows: NDArray, queries: NDArray, chosen: NDArray, out: NDArray) -> None:
+    """out[i, j] = norm(rows[chosen[i, j]] - queries[i])^2, in float64."""
+    for i in range(len(queries)):
+        for j in range(chosen.shape[1]):
+            row, total = rows[chosen[i, j]], 0.0
+            for h in range(queries.shape[1]):
+                step = np.float64(row[h]) - np.float64(queries[i, h])
+                total += step * step
+            out[i, j] = total

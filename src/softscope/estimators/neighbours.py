@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, chunk_rows, spans
+from ..arrays import Floats, spans
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
@@ -81,12 +81,11 @@ class NearestNeighbours(Estimator):
 
     def _distances(self, queries: NDArray, candidates: NDArray[np.int64]) -> Floats:
         """Distance of each query to the k-th nearest of its candidates, in float64."""
-        out = np.empty(len(queries))
-        for span in spans(len(queries), chunk_rows(candidates.shape[1] * queries.shape[1])):
-            steps = self._train[candidates[span]].astype(np.float64) - queries[span, None]
-            distances2 = np.einsum("qkh,qkh->qk", steps, steps)
-            out[span] = np.sqrt(np.partition(distances2, self.k_ - 1, axis=1)[:, self.k_ - 1])
-        return out
+        from .heap import square_distances
+
+        squares = np.empty(candidates.shape)
+        square_distances(self._train, queries, candidates, squares)
+        return np.sqrt(np.partition(squares, self.k_ - 1, axis=1)[:, self.k_ - 1])
 
 
 @register
