@@ -18,7 +18,11 @@ def out_of_memory(error: Exception) -> bool:
 
 
 class SoftscopeError(Exception):
-    """`what` says what is wrong (file, tensor, expected, found); `hint` says what to do. Both are one line."""
+    """`what` says what is wrong (file, tensor, expected, found); `hint` says what to do. Both are one line.
+
+    >>> str(SoftscopeError("weights.npz: 3 rows of bias for 4 classes", "Give one number per class"))
+    'weights.npz: 3 rows of bias for 4 classes. Give one number per class'
+    """
 
     def __init__(self, what: str, hint: str = "") -> None:
         what, hint = (printable(" ".join(text.splitlines())) for text in (what, hint))

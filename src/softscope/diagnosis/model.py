@@ -298,7 +298,18 @@ class Advice:
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """What `diagnose` found. Same inputs and settings give the same tree but for `provenance`."""
+    """What `diagnose` found. Same inputs and settings give the same tree but for `provenance`.
+
+    >>> import numpy as np
+    >>> import softscope as sx
+    >>> rows, labels = np.abs(np.random.default_rng(0).normal(size=(300, 4))), np.arange(300) % 2
+    >>> train, far = (rows[:200], labels[:200]), {"far": 9 + rows}
+    >>> found = sx.diagnose(sx.Head(np.eye(2, 4)), train, rows[200:], far, bootstraps=20)
+    >>> found.scores["far"]["density"].auroc.value
+    1.0
+    >>> sx.Diagnosis.from_json(found.to_json()).causes == found.causes
+    True
+    """
 
     classes: tuple[str, ...]
     estimators: dict[str, EstimatorLabel]

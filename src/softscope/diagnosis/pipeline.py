@@ -54,6 +54,17 @@ def diagnose(
     labels `test` tells more. `estimators` are names, or instances in place of the defaults of their name; U_max,
     U_entropy, U_cool and U_density are always among them. The same arguments give the same diagnosis but for
     `provenance`. `keep_scores` keeps the score of every row in `Diagnosis.row_scores`.
+
+    >>> import softscope as sx
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> x, y = load_iris(return_X_y=True)
+    >>> train, test = (x[:100:2], y[:100:2]), (x[1:100:2], y[1:100:2])
+    >>> found = sx.diagnose(LogisticRegression().fit(*train), train, test, {"virginica": x[100:]})
+    >>> found.test.rows, found.ood["virginica"].rows
+    (50, 50)
+    >>> found.causes["virginica"].overlap.value <= 1
+    True
     """
     if not isinstance(ood, Mapping):
         raise SoftscopeError(f"ood: expected sets by name, found {type(ood).__name__}", "Give ood={'name': data}")

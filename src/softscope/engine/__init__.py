@@ -108,7 +108,12 @@ def map(
     progress: bool = True,
     threads: int = 1,
 ) -> list[Any]:
-    """`Engine(engine, workers, address, progress).map(task, items, threads=threads)`."""
+    """`Engine(engine, workers, address, progress).map(task, items, threads=threads)`.
+
+    >>> import math
+    >>> map(math.sqrt, [1, 4, 9], workers=1, progress=False)
+    [1.0, 2.0, 3.0]
+    """
     return Engine(engine, workers, address, progress).map(task, items, threads=threads)
 
 

@@ -34,14 +34,24 @@ DEFAULT = "density"
 
 
 def estimator_class(name: str) -> type[Estimator]:
-    """The class registered under `name`."""
+    """The class registered under `name`.
+
+    >>> estimator_class("density").info.symbol
+    'U_density'
+    """
     if name not in ESTIMATORS:
         raise SoftscopeError(f"no estimator is called {name!r}", f"Choose one of {', '.join(ESTIMATORS)}")
     return ESTIMATORS[name]
 
 
 def estimator(name: str, **params: Any) -> Estimator:
-    """A fresh, unfitted estimator: `estimator("cool", temperature=20.0)` or `estimator("cool(temperature=20.0)")`."""
+    """A fresh, unfitted estimator: `estimator("cool", temperature=20.0)` or `estimator("cool(temperature=20.0)")`.
+
+    >>> import softscope as sx
+    >>> energy = estimator("energy").fit(sx.Head([[1.0, 0.0], [0.0, 1.0]]), None)
+    >>> energy.uncertainty([[3.0, 0.0], [0.2, 0.1]]).round(2)
+    array([-3.05, -0.84])
+    """
     if "(" in name:
         name, written = _written(name)
         params = written | params

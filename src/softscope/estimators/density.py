@@ -32,6 +32,16 @@ class Density(Estimator):
 
     After `fit`: `mixture_` (with its history), `conditioning_` (rank, condition, ridge and precision of each
     component), `columns_`, `offset_`.
+
+    >>> import numpy as np
+    >>> import softscope as sx
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.arange(200) % 2
+    >>> z = rng.normal(size=(200, 3)) + 4 * labels[:, None]
+    >>> density = sx.Density().fit(sx.Head([[-1.0, -1, -1], [1.0, 1, 1]]), sx.FeatureSet(z, labels))
+    >>> near, far = density.uncertainty([[4.0, 4.0, 4.0], [40.0, 40.0, 40.0]])
+    >>> bool(far > near)
+    True
     """
 
     info = Info("E4", "density", "U_density", "-log sum_k w_k N(z; mu_k, Sigma_k)", ("train", "labels"))

@@ -36,7 +36,8 @@ def _row(cls: type[Estimator]) -> str:
 def _section(cls: type[Estimator]) -> str:
     parameters = ", ".join(f"{name}={value.default!r}" for name, value in signature(cls).parameters.items())
     assumes = f"\nAssumes {cls.info.assumes}.\n" if cls.info.assumes else ""
-    return f"\n## {cls.__name__}\n\n`{cls.__name__}({parameters})`\n\n{getdoc(cls)}\n{assumes}"
+    words = (getdoc(cls) or "").partition("\n\n>>>")[0]
+    return f"\n## {cls.__name__}\n\n`{cls.__name__}({parameters})`\n\n{words}\n{assumes}"
 
 
 if __name__ == "__main__":

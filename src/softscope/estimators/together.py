@@ -15,6 +15,13 @@ def uncertainties(fitted: Mapping[str, Estimator], z: Any) -> dict[str, Floats]:
     """`uncertainty(z)` of each, float64 [N] by the given names, in less time than one after the other.
 
     All must be fitted with the same head. Scores are those of `Estimator.uncertainty` to the rounding of products.
+
+    >>> import softscope as sx
+    >>> from softscope.estimators import estimator
+    >>> head = sx.Head([[1.0, 0.0], [0.0, 1.0]])
+    >>> fitted = {name: estimator(name).fit(head, None) for name in ("max-logit", "norm")}
+    >>> uncertainties(fitted, [[3.0, 4.0]])
+    {'max-logit': array([-4.]), 'norm': array([-5.])}
     """
     if not fitted:
         return {}

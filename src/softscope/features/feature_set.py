@@ -20,6 +20,12 @@ class FeatureSet:
 
     `z` is an array, or a source that `open` made. Rows that are handed out are finite, or a SoftscopeError names the
     first that isn't; they may be views of what was passed, so they are not to be written to.
+
+    >>> features = FeatureSet([[0.5, 2.0], [1.0, 0.0], [0.0, 3.0]], labels=[1, 0, 1], name="train")
+    >>> features
+    FeatureSet(train: 3 rows, 2 features, labels, float64)
+    >>> features.take([2, 0]).labels
+    array([1, 1])
     """
 
     def __init__(

@@ -25,6 +25,10 @@ def confidence_caps(head: Head, *, nonnegative: bool = True) -> Floats:
 
     `nonnegative`: features are those after a ReLU. Otherwise any features, and a class is bounded only where its weight
     lies in the convex hull of the others.
+
+    >>> from softscope.geometry import stack
+    >>> confidence_caps(stack(3, 2, norm=4.0, seed=0)).round(3)
+    array([1.   , 0.787, 1.   ])
     """
     return np.array(
         [1.0 / (1.0 + np.exp(-largest_odds(head, c, nonnegative=nonnegative))) for c in range(head.n_classes)]

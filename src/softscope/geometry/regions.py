@@ -111,7 +111,15 @@ def valid_threshold(uncertainties: Any, epsilon: float) -> float:
 
 
 def valid_region(estimator: Scorer, train: Any, epsilon: float = 0.05) -> ScoreRegion:
-    """T4 for any fitted estimator: where it is more uncertain than a share 1 - epsilon of the training features."""
+    """T4 for any fitted estimator: where it is more uncertain than a share 1 - epsilon of the training features.
+
+    >>> import numpy as np
+    >>> import softscope as sx
+    >>> z = np.random.default_rng(0).normal(size=(500, 2))
+    >>> density = sx.Density(components=1).fit(sx.Head(np.eye(2)), sx.FeatureSet(z))
+    >>> valid_region(density, z).contains([[0.0, 0.0], [9.0, 9.0]])
+    array([False,  True])
+    """
     threshold = valid_threshold(estimator.uncertainty(train), epsilon)
     return ScoreRegion(estimator.uncertainty, estimator.n_features_, threshold)
 

@@ -16,7 +16,14 @@ _SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0)
 
 
 def optimal_structure(classes: int, features: int, *, norm: float = 1.0, seed: int | None = None) -> Head:
-    """K weights of equal norm, no bias, cos(w_i, w_j) = -1/(K-1): the vertices of a simplex, K <= H + 1 (T12)."""
+    """K weights of equal norm, no bias, cos(w_i, w_j) = -1/(K-1): the vertices of a simplex, K <= H + 1 (T12).
+
+    >>> weight = optimal_structure(3, 2).weight
+    >>> (weight @ weight.T).round(2)
+    array([[ 1. , -0.5, -0.5],
+           [-0.5,  1. , -0.5],
+           [-0.5, -0.5,  1. ]])
+    """
     _check_shape(classes, features)
     if classes > features + 1:
         raise SoftscopeError(

@@ -31,6 +31,14 @@ class Promise:
 
     An alarm is a score above the l-th largest of n calibration scores, p <= l / (n + 1). A guard's own rate is then
     distributed as Beta(l, n + 1 - l) where scores don't tie, and is stochastically smaller where they do.
+
+    >>> promise = Promise(0.05)
+    >>> promise.rank(199)
+    10
+    >>> f"{promise.own_rate(199):.1%}"
+    '5.0% [2.4%, 8.4%]'
+    >>> Promise(0.05, confidence=0.95).smallest_calibration
+    59
     """
 
     rate: float

@@ -34,6 +34,17 @@ class Guard:
     and the number of rows; with `per_class`, also among the inputs that are taken for any one class. `probes` are some
     calibration rows with their scores, by which a loaded guard checks itself; `parent` says what it was recalibrated
     from.
+
+    >>> import numpy as np
+    >>> import softscope as sx
+    >>> rng = np.random.default_rng(0)
+    >>> train, labels = rng.normal(size=(300, 4)), np.arange(300) % 2
+    >>> known = rng.normal(size=(199, 4))
+    >>> guard = sx.Guard.fit(sx.Head(rng.normal(size=(2, 4))), (train, labels), known, false_alarms=0.05)
+    >>> guard.alarms([[0.1, 0.2, 0.0, 0.1], [9.0, 9.0, 9.0, -9.0]])
+    array([False,  True])
+    >>> guard.promise.rank(199)
+    10
     """
 
     def __init__(

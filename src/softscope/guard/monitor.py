@@ -64,6 +64,17 @@ class Monitor:
     Each score is ranked among the calibration scores and all earlier scores of the stream, on a grid of calibration
     scores with random places among equals (drawn by `seed`), so that the state does not grow. What is measured is
     whether the scores are still exchangeable; a change that leaves their distribution as it is can't be seen.
+
+    >>> import numpy as np
+    >>> import softscope as sx
+    >>> rng = np.random.default_rng(0)
+    >>> head, known = sx.Head(rng.normal(size=(2, 4))), rng.normal(size=(900, 4))
+    >>> guard = sx.Guard.fit(head, known[:400], known[400:700], "knn")
+    >>> monitor = guard.monitor(rate=0.01)
+    >>> monitor.update(known[700:]).alarm
+    False
+    >>> monitor.update(known[700:] + 5).alarm
+    True
     """
 
     def __init__(self, guard: "Guard", rate: float = 0.01, seed: int = 0) -> None:

@@ -26,6 +26,14 @@ class Head:
     """Last layer of a classifier: `weight` [K, H], `bias` [K] (zeros where None is given), `classes` K names or None.
 
     Arrays are read-only float32 or float64, as given. `name` stands in error messages for where it came from.
+
+    >>> head = Head([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], classes=["cat", "dog", "owl"])
+    >>> head
+    Head(3 classes, 2 features, no bias, float64)
+    >>> head.logits([[2.0, 1.0]])
+    array([[ 2.,  1., -3.]])
+    >>> head.class_name(0)
+    'cat'
     """
 
     def __init__(

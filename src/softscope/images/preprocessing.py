@@ -22,6 +22,11 @@ class Preprocessing:
     `size` is (height, width), None for images as they are; `crop` and `squash` are those of `Decoder`. `bgr` turns the
     order of the channels. The layout `pixels` hands the model uint8 [N, H, W, C] as it is: it does the rest itself.
     `source` says where this comes from.
+
+    >>> import numpy as np
+    >>> pixels = np.full((1, 4, 4, 3), 255, np.uint8)
+    >>> Preprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)).apply(pixels).shape
+    (1, 3, 4, 4)
     """
 
     size: tuple[int, int] | None = None

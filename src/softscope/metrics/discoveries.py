@@ -47,6 +47,10 @@ def discovery_bound(familiar: Any, scores: Any, confidence: float = 0.95) -> Dis
     n reach flags R(t) rows, of which at most b_k are familiar, and at most as many as at a higher threshold plus the
     rows in between: V(t) = min(R(t), b_k(t), min_{s > t} V(s) + R(t) - R(s)) (Bates et al. 2023, Gazin et al. 2024).
     Ties make the bound larger, never wrong.
+
+    >>> bound = discovery_bound([0.1 * k for k in range(100)], [15.0, 16.0, 5.0, 17.0], confidence=0.9)
+    >>> bound.thresholds, bound.familiar
+    (array([17., 16., 15.,  5.]), array([1, 1, 1, 2]))
     """
     known = np.sort(as_vector(familiar, "familiar").astype(np.float64))
     batch = as_vector(scores, "scores").astype(np.float64)

@@ -15,7 +15,14 @@ Z95 = 1.959963984540054  # the normal quantile at 97.5 %
 
 @dataclass(frozen=True, order=True)
 class Interval:
-    """A value and the 95 % interval around it, low <= value <= high; `f"{interval:.1%}"` formats all three."""
+    """A value and the 95 % interval around it, low <= value <= high; `f"{interval:.1%}"` formats all three.
+
+    >>> accuracy = Interval(0.934, 0.921, 0.945)
+    >>> f"{accuracy:.1%}"
+    '93.4% [92.1%, 94.5%]'
+    >>> accuracy.contains(0.9)
+    False
+    """
 
     value: float
     low: float
@@ -61,7 +68,11 @@ class Interval:
 
 
 def proportion(successes: int, rows: int) -> Interval:
-    """The share successes / rows with Wilson's score interval, which stays in [0, 1] and works at 0 and 1."""
+    """The share successes / rows with Wilson's score interval, which stays in [0, 1] and works at 0 and 1.
+
+    >>> f"{proportion(47, 50):.1%}"
+    '94.0% [83.8%, 97.9%]'
+    """
     if not 0 <= successes <= rows or rows == 0:
         raise SoftscopeError(f"{successes} of {rows} rows is not a share", "Count successes among at least one row")
     return wilson(successes / rows, rows)
@@ -80,7 +91,11 @@ def wilson(share: float, rows: float, z: float = Z95) -> Interval:
 
 
 def mean_interval(values: Any, name: str = "values") -> Interval:
-    """The mean of independent values with Student's t interval; unbounded where a single value tells no spread."""
+    """The mean of independent values with Student's t interval; unbounded where a single value tells no spread.
+
+    >>> print(mean_interval([0.91, 0.93, 0.92]))
+    0.92 [0.8952, 0.9448]
+    """
     from scipy.special import stdtrit
 
     numbers = as_vector(values, name).astype(np.float64, copy=False)

@@ -45,6 +45,9 @@ def auroc(familiar: Any, unfamiliar: Any, *, comparisons: int = 1) -> Interval:
     its upper bound a (1 - a) / min(n, m) by half a pseudo-row beside the min(n, m) min(a, 1 - a) that speak; this
     leaves V as it is on large samples and keeps the interval honest up to a = 1, where DeLong's own has no width.
     With `comparisons` > 1 it is the interval that covers so many AUROCs at once with 95 % (Bonferroni).
+
+    >>> print(f"{auroc([0.1, 0.2, 0.4, 0.3], [0.5, 0.9, 0.35, 0.8]):.2f}")
+    0.94 [0.49, 1.00]
     """
     low, high = sort(as_scores(familiar, "familiar")), sort(as_scores(unfamiliar, "unfamiliar"))
     n, m = low.size, high.size

@@ -129,6 +129,13 @@ def fit_mixture(
 
     Stops when the mean log-likelihood changes by less than `tolerance`, as scikit-learn does. `iterations=0` is the
     closed-form fit of each group by itself.
+
+    >>> import numpy as np
+    >>> import softscope as sx
+    >>> z = np.random.default_rng(0).normal(size=(300, 2)) + 5 * (np.arange(300) % 2)[:, None]
+    >>> mixture = fit_mixture(sx.FeatureSet(z), np.arange(300) % 2, covariance="full")
+    >>> mixture.log_density(np.array([[0.0, 0.0], [5.0, 5.0], [50.0, 0.0]])).round(0)
+    array([  -2.,   -3., -933.])
     """
     # Not kept in a name here: EM lets go of the first statistics, which may be most of the memory, as soon as it can.
     return fit_from(

@@ -41,6 +41,14 @@ def extract(
     them: arrays, tensors, a dict, a DataLoader, a Dataset, any iterable of batches; `labels` belong to arrays. Images
     keep their labels only where their class names are the model's; `limit` draws so many of them, balanced over the
     classes. With `out` the features are saved there.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> import softscope as sx
+    >>> x, y = load_iris(return_X_y=True)
+    >>> head, features = sx.extract(LogisticRegression(max_iter=500).fit(x, y), (x, y))
+    >>> head, features
+    (Head(3 classes, 4 features, bias, float64), FeatureSet(features: 150 rows, 4 features, labels, float64))
     """
     given = data if labels is None else labelled(data, labels, name)
     head, sets = extract_sets(

@@ -37,6 +37,20 @@ def report(diagnosis: Diagnosis, path: str | os.PathLike[str], images: Mapping[s
 
     `images` shows the most confidently wrong inputs: for an OOD set's name, or "test", a parquet file in the hub's
     layout or an uint8 array [N, H, W, C], in the order of the features.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import softscope as sx
+    >>> rng = np.random.default_rng(0)
+    >>> rows, labels = np.abs(rng.normal(size=(300, 4))), np.arange(300) % 2
+    >>> head, train, sets = sx.Head(rng.normal(size=(2, 4))), (rows[:150], labels[:150]), {"far": 9 + rows[:50]}
+    >>> found = sx.diagnose(head, train, rows[150:], sets, bootstraps=20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "report.html")
+    ...     sx.report(found, path)
+    ...     path.read_text()[:15]
+    '<!doctype html>'
     """
     try:
         page = render(diagnosis, images).encode()

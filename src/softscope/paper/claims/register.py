@@ -106,7 +106,12 @@ def registered() -> tuple[Claim, ...]:
 
 
 def find(name: str) -> Claim:
-    """The claim with this id (T15), or with this label in the paper's source."""
+    """The claim with this id (T15), or with this label in the paper's source.
+
+    >>> from softscope.paper.claims import find
+    >>> find("T8").title
+    'Linear approximation of the region'
+    """
     wanted, claims = name.strip().casefold(), registered()
     for claim in claims:
         if wanted == claim.id.casefold():

@@ -92,7 +92,11 @@ class DataSet:
 
 
 def find(name: str) -> DataSet:
-    """The entry with this name or alias, whatever its case, dashes, dots, underscores and spaces."""
+    """The entry with this name or alias, whatever its case, dashes, dots, underscores and spaces.
+
+    >>> find("mnist").name
+    'mnist'
+    """
     wanted = spelled(name)
     if wanted in _BY_NAME:
         return _BY_NAME[wanted]

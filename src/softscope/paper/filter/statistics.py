@@ -131,7 +131,11 @@ def exact_binomial(successes: int, rows: int) -> Interval:
 
 
 def log_odds_of(confidence: float) -> float:
-    """log(p / (1 - p))."""
+    """log(p / (1 - p)).
+
+    >>> round(log_odds_of(0.99), 3)
+    4.595
+    """
     if not 0 < confidence < 1:
         raise SoftscopeError(f"confidence {confidence}", "Give a probability between 0 and 1")
     return float(np.log(confidence) - np.log1p(-confidence))

@@ -77,7 +77,12 @@ __all__ = [
 
 
 def build(name: str, *, seed: int = 0, **config: Any) -> "Net":
-    """A new network of the register `NETS`, its first weights drawn from `seed`."""
+    """A new network of the register `NETS`, its first weights drawn from `seed`.
+
+    >>> net = build("lenet", features=16, classes=3, seed=0)
+    >>> net.input_shape
+    (28, 28, 1)
+    """
     if name not in NETS:
         raise SoftscopeError(f"{name!r}: not a network", f"Choose one of {', '.join(NETS)}")
     from ...torch_door import torch

@@ -27,6 +27,9 @@ class TrainSettings:
     precision     "auto" measures a few steps of each and takes bfloat16 where the hardware has it and it is clearly
                   faster; the choice is recorded. Weights, evaluation and features are float32 in any case
     threads       fixed, because the order of sums, hence the last bits, depends on it
+
+    >>> round(TrainSettings(optimizer="sgd", lr=0.1).rate(step=0, steps=100), 6)
+    0.004
     """
 
     optimizer: Optimizer = "adam"
