@@ -5,7 +5,7 @@ A convolutional network in torch
 Five digits are learned, the other five are unfamiliar. A torch model and arrays are all that `diagnose`
 needs: the last layer is found by following a few inputs through the network.
 
-Needs torch: ``pip install 'softscope[torch]'`` (from a checkout ``pip install '.[torch]'``).
+Needs torch: ``pip install '.[torch]'``.
 """
 
 import matplotlib.pyplot as plt
