@@ -17,8 +17,6 @@ $(VENV)/installed: $(VENV)/core
 	@echo "installing torch and the extras into $(VENV) (a few minutes the first time)"
 	@$(PIP) torch==2.13.0
 	@$(PIP) -e ".[$(EXTRAS)]"
-	@# for the test of the page in a browser, which is skipped without it
-	-@command -v npm > /dev/null && npm install --prefix $(VENV) --silent --no-audit --no-fund onnxruntime-web@1.30.0
 	@touch $@
 
 demo: $(VENV)/core
@@ -28,7 +26,14 @@ demo: $(VENV)/core
 test: $(VENV)/installed-zoo
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)
 
-test-slow: $(VENV)/installed-zoo
+# What some slow tests talk to, and are skipped without: an S3 on loopback and the runtime of the guarded page.
+$(VENV)/installed-peers: $(VENV)/installed
+	-@$(PIP) --no-deps moto==5.2.5 boto3==1.44.3 botocore==1.44.3 s3transfer==0.19.3 jmespath==1.1.0 responses==0.26.3 \
+		xmltodict==1.0.4 py-partiql-parser==0.6.3 flask==3.1.3 flask-cors==6.0.5 werkzeug==3.1.9 blinker==1.9.0 itsdangerous==2.2.0
+	-@command -v npm > /dev/null && npm install --prefix $(VENV) --silent --no-audit --no-fund onnxruntime-web@1.30.0
+	@touch $@
+
+test-slow: $(VENV)/installed-zoo $(VENV)/installed-peers
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
 # 30,000 damaged files of every format, then 200 kills; docs/contributing.md says how to repeat one case.

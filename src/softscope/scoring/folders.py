@@ -1,4 +1,4 @@
-"""Folders of inputs and outputs: on this machine's disks, or in a store that pyarrow knows (s3://, gs://, hdfs://).
+"""Folders of inputs and outputs: on this machine's disks, or in a store (s3://, gs://, hdfs://) of pyarrow or fsspec.
 
 A file appears whole or not at all: by renaming on disks, and in object stores because an upload counts when it ends.
 """
@@ -143,12 +143,21 @@ class OutputFolder:
 
 def _system(path: str) -> tuple[Any, str]:
     """pyarrow's file system for `path`, and the path within it."""
+    import pyarrow as pa
     from pyarrow import fs
 
     if not is_address(path):
         return fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(path))
+    if "?" in path:  # it would stand in every row of the output, keys and all
+        raise SoftscopeError(
+            f"{path.partition('?')[0]}: options after ? are not read",
+            "Set endpoint, region and keys in the environment: AWS_ENDPOINT_URL, AWS_DEFAULT_REGION, ...",
+        )
     with _talking_to(path):
-        system, place = fs.FileSystem.from_uri(path)
+        try:
+            system, place = fs.FileSystem.from_uri(path)
+        except pa.ArrowInvalid:
+            system, place = fs.FileSystem.from_uri(f"fsspec+{path}")
     return system, place
 
 
