@@ -56,13 +56,32 @@ def assert_refused(result, *expected):
 def test_it_writes_a_report_and_a_diagnosis_that_loads_again(folder, softscope):
     code, out, err = softscope(*words(folder))
     assert (code, err) == (0, "")
-    assert "AUROC" in out
+    assert "missed at 5 % false alarms" in out
     assert out.strip().endswith("report.html")
     found = Diagnosis.load(folder / "out" / "diagnosis.json")
     assert set(found.causes) == {"far"}
     assert found.advice.headline in " ".join(out.split())
     assert "<html" in (folder / "out" / "report.html").read_text()
     assert sorted(p.name for p in (folder / "out").iterdir()) == ["diagnosis.json", "report.html"]
+
+
+def test_estimators_take_parameters_as_the_guard_does(folder, softscope):
+    code, _, err = softscope(*words(folder), "--estimator", "density(covariance='diagonal')")
+    assert (code, err) == (0, "")
+    used = Diagnosis.load(folder / "out" / "diagnosis.json").settings["estimators"]
+    assert "covariance='diagonal'" in used["density"]
+    assert_refused(
+        softscope(*words(folder, out=folder / "2"), "--estimator", "cool(temperature=print(1))"), "plain numbers"
+    )
+
+
+def test_without_ood_held_out_classes_stand_in(folder, softscope):
+    given = words(folder)
+    at = given.index("--ood")
+    code, out, err = softscope(*given[:at], *given[at + 2 :])
+    assert (code, err) == (0, "")
+    assert "Optimistic" in out
+    assert set(Diagnosis.load(folder / "out" / "diagnosis.json").ood) == {f"held-out classes {n}" for n in (1, 2, 3)}
 
 
 def test_json_is_all_there_is_on_stdout(folder, softscope):

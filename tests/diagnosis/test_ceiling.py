@@ -162,7 +162,8 @@ def test_the_best_learner_on_the_inner_split_is_chosen(rng) -> None:
     z = np.concatenate([rng.normal(size=(400, 3)), rng.normal(size=(400, 3)) + np.array([3, 0, 0])])
     is_ood = np.repeat([False, True], 400)
     columns = Columns(z, z[:, 1:2], seed=0)
-    model, name, reached = best_learner(columns.learners(), columns(z, z[:, 1:2]), is_ood, rng, 0)
+    choice = best_learner(columns.learners(), columns(z, z[:, 1:2]), is_ood, rng, 0)
+    model, name, reached = choice.model, choice.name, choice.reached
     assert reached[name] == max(reached.values()) > 0.95
     assert reached["best estimator"] < 0.6
     scores = model.decision_function(columns(z, z[:, 1:2]))

@@ -242,7 +242,6 @@ def test_equal_rows_hash_alike_whatever_their_precision_and_sign_of_zero() -> No
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"ood": {}}, "no OOD set"),
         ({"ood": {"test": OOD}}, "can't be called 'test'"),
         ({"ood": {" ": OOD}}, "can't be called"),
         ({"ood": {"one": OOD.take([0])}}, "noise: has 1 row"),

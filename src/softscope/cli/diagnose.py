@@ -1,7 +1,8 @@
 """`softscope diagnose`: from a model and images, or from feature files, to a verdict, a diagnosis and a report."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,11 +28,16 @@ def diagnose(
     train: Annotated[str | None, typer.Option(help="Training images, or features with labels.")] = None,
     test: Annotated[str | None, typer.Option(help="Test images, or features, with labels if any.")] = None,
     ood: Annotated[
-        list[str] | None, typer.Option(help="Unfamiliar images or features (repeatable).", metavar="NAME=PATH")
+        list[str] | None,
+        typer.Option(help="Unfamiliar images or features (repeatable); else stand-ins.", metavar="NAME=PATH"),
     ] = None,
     images: Annotated[
         list[str] | None,
         typer.Option(help="Images of an --ood set, or of `test`, in the same order (repeatable).", metavar="NAME=FILE"),
+    ] = None,
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(help='A score with parameters of your own, "density(components=100)" (repeatable).'),
     ] = None,
     how: dict[str, Any],
     limit: Limit = None,
@@ -60,17 +66,21 @@ def diagnose(
         files = diagnose_model.write(plan, Path(out), batch, seed, quiet=quiet)
         judged, calibration = diagnose_model.judged(files, seed)
         unfamiliar = {name: each.path for name, each in files.ood.items()}
-        diagnosis = diagnose_files(files.head, files.train.path, judged, unfamiliar, {}, Path(out), seed, not quiet)
+        probes = {name: each.path for name, each in files.probes.items()}
+        diagnosis = diagnose_files(
+            files.head, files.train.path, judged, unfamiliar, {}, Path(out), seed, not quiet, probes, estimator or ()
+        )
         then = diagnose_model.next_command(model, how, plan, Path(out))
-        closing = diagnose_model.save_guard(files, calibration, Path(out), diagnosis.advice.recommended, then)
-    elif head is None or train is None or test is None or not ood:
+        closing = diagnose_model.save_guard(files, calibration, Path(out), diagnosis, then)
+    elif head is None or train is None or test is None:
         raise SoftscopeError(
-            "give MODEL and its images, or --head, --train, --test and --ood", "See softscope diagnose --help"
+            "give MODEL and its images, or --head, --train and --test", "See softscope diagnose --help"
         )
     else:
         diagnosis = diagnose_files(
-            head, train, test, named("--ood", ood), named("--images", images or []), Path(out), seed, not quiet
-        )
+            head, train, test, named("--ood", ood or []), named("--images", images or []), Path(out), seed, not quiet,
+            {}, estimator or (),
+        )  # fmt: skip
         closing = ""
     show(diagnosis, as_json=as_json, verbose=verbose)
     if not as_json:
@@ -88,8 +98,11 @@ def diagnose_files(
     out: Path,
     seed: int = 0,
     progress: bool = True,
+    probes: Mapping[str, str | Path] = MappingProxyType({}),
+    estimators: Sequence[str] = (),
 ) -> "Diagnosis":
     """Diagnose the files and write `diagnosis.json` and `report.html` under `out`."""
+    from ..diagnosis import DEFAULT
     from ..diagnosis import diagnose as run
     from ..errors import SoftscopeError
     from ..features import FeatureSet
@@ -109,7 +122,9 @@ def diagnose_files(
                 train=FeatureSet.open(train),
                 test=FeatureSet.of(test),
                 ood={name: FeatureSet.open(path) for name, path in ood.items()},
+                probes={name: FeatureSet.open(path) for name, path in probes.items()},
                 seed=seed,
+                estimators=(*DEFAULT, *estimators),
                 progress=tell,
             )
         # Both files or neither: a new diagnosis must not stand beside the report of an old one.

@@ -14,6 +14,7 @@ from .options import named
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..diagnosis import Diagnosis
     from ..features import FeatureSet
     from ..images import ImageSource
     from ..models import DiagnosisFiles, Plan
@@ -89,19 +90,17 @@ def _half(test: "FeatureSet", rows: "NDArray") -> "FeatureSet":
     return FeatureSet(test.rows(rows), labels, name=test.name, metadata=metadata)
 
 
-def save_guard(
-    files: "DiagnosisFiles", calibration: "FeatureSet", out: Path, recommended: str | None, then: str
-) -> str:
-    """Write `guard.safetensors` of the recommended estimator and say what to run `then`, or why there is none."""
-    from ..estimators import DEFAULT
+def save_guard(files: "DiagnosisFiles", calibration: "FeatureSet", out: Path, diagnosis: "Diagnosis", then: str) -> str:
+    """Write `guard.safetensors` of what the diagnosis recommends and say what to run `then`, or why there is none."""
     from ..features import FeatureSet
     from ..guard import Guard
     from ..head import Head
+    from ..reporting import estimator_words
 
     path = out / "guard.safetensors"
     try:
-        train = FeatureSet.open(files.train.path)
-        guard = Guard.fit(Head.load(files.head), train, calibration, recommended or DEFAULT)
+        words = estimator_words(diagnosis, diagnosis.advice.recommended or "max")
+        guard = Guard.fit(Head.load(files.head), FeatureSet.open(files.train.path), calibration, words)
     except SoftscopeError as error:
         earlier = f" ({path} is that of an earlier run)" if path.exists() else ""
         return f"no guard was written: {error}{earlier}"

@@ -10,14 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..metrics import Interval
+from .held_out import HELD_OUT
 from .model import Advice, Causes, EstimatorLabel, Finding, Score, Sentence, SetSummary, Verdict
 from .recommendation import MANY_SETS, WORTHWHILE, Recommendation, recommend
 
 TRUSTED, DISTRUSTED = 0.10, 0.50
 _LEVELS: tuple[Verdict, ...] = ("trust", "caution", "do not trust")
 _SHOWN = "plain-max"
-#: Words of a finding that refute advice on calibration: the labels or the head are wrong, not the confidence.
-_REFUTING = ("if classes are renumbered", "guessing for", "the nearest class mean for", "states an accuracy")
+#: Words of a finding that refutes advice: features, labels or head are wrong, not the confidence.
+_REFUTING = (
+    "if classes are renumbered", "guessing for", "the nearest class mean for", "states an accuracy",
+    "before the last non-linearity", "as probabilities do", "the largest is the label's: logits",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,16 @@ class Facts:
     findings: tuple[Finding, ...] = ()
 
     @property
+    def refuted(self) -> bool:
+        """Whether the self-check found that features, labels and head don't belong together."""
+        return any(words in finding.what for finding in self.findings for words in _REFUTING)
+
+    @property
+    def stand_ins(self) -> bool:
+        """Whether no OOD data was given."""
+        return any(one.stand_in for one in self.ood.values())
+
+    @property
     def needs_train(self) -> dict[str, bool]:
         """Which estimators need training features."""
         return {name: "train" in label.needs for name, label in self.labels.items()}
@@ -44,13 +58,16 @@ def advise(facts: Facts) -> Advice:
     """Verdict, headline, recommendation and sentences."""
     missed = {name: scores[_SHOWN].missed_at_95_accepted for name, scores in facts.scores.items()}
     verdict = _joint([_levels(share) for share in missed.values()])
-    recommendation = recommend(facts.scores, facts.mean_scores, facts.needs_train)
+    if facts.stand_ins and verdict == "trust":  # stand-ins are easy: they can refute confidence, not confirm it
+        verdict = "undecided"
+    recommendation = recommend(facts.scores, facts.mean_scores, facts.needs_train, stand_ins=facts.stand_ins)
     return Advice(
         verdict=verdict,
-        headline=_headline(verdict, missed),
+        headline=_headline(verdict, missed, stand_ins=facts.stand_ins),
         verdicts={name: _joint([_levels(share)]) for name, share in missed.items()},
         recommended=recommendation.estimator,
         sentences=(
+            *_on_stand_ins(facts),
             *_on_confidence(facts),
             *_on_estimator(facts, recommendation),
             *_on_causes(facts),
@@ -90,10 +107,13 @@ def _joint(levels: list[tuple[int, int]]) -> Verdict:
     return _LEVELS[worst] if best == worst else "undecided"
 
 
-def _headline(verdict: Verdict, missed: Mapping[str, Interval]) -> str:
+def _headline(verdict: Verdict, missed: Mapping[str, Interval], *, stand_ins: bool) -> str:
     name = max(missed, key=lambda one: missed[one].value)
-    worst = f"the worst of {len(missed)} OOD sets" if len(missed) > 1 else "the OOD set"
+    kind = "stand-in" if stand_ins else "OOD set"
+    worst = f"the worst of {len(missed)} {kind}s" if len(missed) > 1 else f"the {kind}"
     shares = f"{_percent(missed[name])} of {name}, {worst}, where 95 % of test inputs are accepted"
+    if stand_ins and verdict == "undecided" and max(_levels(share)[1] for share in missed.values()) == 0:
+        return f"Without OOD data nobody can say that softmax confidence can be trusted: it lets through only {shares}."
     opening = {
         "trust": "Softmax confidence can be trusted here: it lets through only",
         "caution": "Use softmax confidence with caution here: it lets through",
@@ -101,6 +121,31 @@ def _headline(verdict: Verdict, missed: Mapping[str, Interval]) -> str:
         "undecided": "Too few inputs to say whether softmax confidence can be trusted here: it lets through",
     }
     return f"{opening[verdict]} {shares}."
+
+
+def _on_stand_ins(facts: Facts) -> Iterator[Sentence]:
+    if not facts.stand_ins:
+        return
+    held_out = [name for name in facts.ood if name.startswith(HELD_OUT)]
+    probes = [name for name in facts.ood if name not in held_out]
+    if held_out:
+        yield Sentence(
+            "stand-ins",
+            "Held-out classes are test inputs of a third of the classes, judged by a last layer fitted again without "
+            "them. Optimistic: the network has seen them in training; classes that are really new are harder to tell.",
+        )
+    yield Sentence(
+        "stand-ins",
+        f"Probes ({', '.join(probes)}) are far from everything: that one is let through is a clear fault, that all "
+        "are caught says little."
+        if probes
+        else "There are no probes (noise, shuffled images, ...): they need the model and its test images.",
+    )
+    yield Sentence(
+        "stand-ins",
+        "Neither says what confidence does with the unfamiliar inputs that you will meet: collect a few hundred of "
+        "those and give them as OOD data (--ood).",
+    )
 
 
 def _on_confidence(facts: Facts) -> Iterator[Sentence]:
@@ -113,8 +158,7 @@ def _on_confidence(facts: Facts) -> Iterator[Sentence]:
             name,
         )
     accuracy, mean = facts.test.accuracy, facts.test.mean_confidence
-    refuted = any(words in finding.what for finding in facts.findings for words in _REFUTING)
-    if accuracy is not None and not accuracy.contains(mean) and abs(mean - accuracy.value) > 0.01 and not refuted:
+    if accuracy is not None and not accuracy.contains(mean) and abs(mean - accuracy.value) > 0.01 and not facts.refuted:
         direction = "more" if mean > accuracy.value else "less"
         yield Sentence(
             "confidence",
@@ -126,7 +170,11 @@ def _on_confidence(facts: Facts) -> Iterator[Sentence]:
 
 def _on_estimator(facts: Facts, recommendation: Recommendation) -> Iterator[Sentence]:
     name = recommendation.estimator
-    thin = f"{len(facts.scores)} OOD set{'s' if len(facts.scores) > 1 else ''} say little about others"
+    thin = f"{len(facts.scores)} OOD sets say little about others"
+    if facts.stand_ins:
+        thin = "stand-ins say little about real OOD inputs"
+    elif len(facts.scores) == 1:
+        thin = "one OOD set says little about others"
     if name is None:
         yield Sentence(
             "estimator",
@@ -141,7 +189,7 @@ def _on_estimator(facts: Facts, recommendation: Recommendation) -> Iterator[Sent
         "Chosen on all OOD sets but one and judged on that one, for each in turn, it is better than confidence."
         if recommendation.basis == "chosen"
         else f"It is not chosen on your sets ({thin}) but the most robust score over many networks and data sets."
-        if len(facts.scores) < MANY_SETS
+        if len(facts.scores) < MANY_SETS or facts.stand_ins
         else "The best score of some of your sets does not carry over to the others, so this is the most robust score "
         "over many networks and data sets."
     )
@@ -192,6 +240,8 @@ def _on_causes(facts: Facts) -> Iterator[Sentence]:
 
 
 def _on_help(facts: Facts) -> Iterator[Sentence]:
+    if facts.refuted:
+        return
     causes = facts.mean_causes
     density_helps = causes.density.low > 0.5 and causes.extrapolation.low > 0
     remedies = {
@@ -227,7 +277,7 @@ def _on_help(facts: Facts) -> Iterator[Sentence]:
 
 
 def _on_mistakes(facts: Facts, recommended: str | None) -> Iterator[Sentence]:
-    if recommended is None or recommended not in facts.mistakes:
+    if recommended is None or recommended not in facts.mistakes or facts.refuted:
         return
     ours, theirs = facts.mistakes[recommended], facts.mistakes[_SHOWN]
     if theirs.low > ours.high:

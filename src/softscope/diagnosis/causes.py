@@ -88,7 +88,7 @@ class Measured:
 
 def measure(test: Scored, ood: dict[str, Scored], seed: int, bootstraps: int, step: Callable[[str], None]) -> Measured:
     """Everything on the same balanced rows and the same resamples; `step` is told what comes next."""
-    rows = {name: balanced(len(test), len(scored), seed) for name, scored in ood.items()}
+    rows = {name: balanced_rows(test, scored, seed) for name, scored in ood.items()}
     ceilings = {}
     for name, scored in ood.items():
         step(f"ceiling of {name}")
@@ -119,6 +119,14 @@ def measure(test: Scored, ood: dict[str, Scored], seed: int, bootstraps: int, st
         mean_causes=mean_causes(causes, means, draws),
         ambiguity_missing=missing,
     )
+
+
+def balanced_rows(test: Scored, ood: Scored, seed: int) -> tuple[Rows, Rows]:
+    """As many rows of test and of an OOD set: all of the smaller side."""
+    if ood.against is None:
+        return balanced(len(test), len(ood), seed)
+    low, high = balanced(len(ood.against), len(ood), seed)
+    return ood.against[low], high
 
 
 def ambiguous(test: Scored) -> NDArray[np.bool_] | None:

@@ -33,7 +33,16 @@ QUADRATIC_COLUMNS, BOOSTING_COLUMNS = 48, 24
 _CROSS_FITTED = 1.5
 
 Mask = NDArray[np.bool_]
-Choice = tuple["Seeing", str, dict[str, float]]  # the fitted classifier, its name, each one's AUROC on the inner split
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The classifier chosen and fitted, its name, each one's AUROC on the inner split, and it fitted there."""
+
+    model: "Seeing"
+    name: str
+    reached: dict[str, float]
+    with_fewer: "Seeing"
 
 
 @dataclass(frozen=True)
@@ -50,31 +59,31 @@ def find_ceiling(test: Scored, ood: Scored, low: Rows, high: Rows, seed: int) ->
     """The ceiling between test and one OOD set, judged on their balanced rows `low` and `high`."""
     rng = np.random.default_rng([seed, 2])
     folds = min(FOLDS, len(low))
-    sides = _Side.of(test, low, folds, rng), _Side.of(ood, high, folds, rng)
+    sides = _Side.of(test, low, folds, rng, ood.against), _Side.of(ood, high, folds, rng)
     z, raw = (np.concatenate(parts) for parts in zip(*(side.columns(side.learn) for side in sides)))
     is_ood = np.repeat([False, True], [len(side.learn) for side in sides])
     fold = np.concatenate([side.fold[side.learn] for side in sides])
     columns = Columns(z, raw, seed)
     table = columns(z, raw)
     del z
-    choices = best_learners(columns, table, is_ood, fold, seed)
-    models = [model for model, _, _ in choices]
+    choices, fewer_auroc = best_learners(columns, table, is_ood, fold, seed)
+    models = [choice.model for choice in choices]
     scores = sides[0].scores(columns, models), sides[1].scores(columns, models)
     contests = tuple(
         Contest.of(*scores, low[sides[0].fold[low] == one], high[sides[1].fold[high] == one]) for one in range(folds)
     )
     placed = [_placements(side, own, sides[0], scores[0]) for side, own in zip(sides, scores)]
-    names = [name for _, name, _ in choices]
+    names = [choice.name for choice in choices]
     learned = int((fold != 0).sum()) // 2
     ceiling = Ceiling(
         auroc=_at_least(value_of(contests), auroc(placed[0][low], placed[1][high])),
         classifier=max(names, key=names.count),
-        candidates={name: float(np.mean([aurocs[name] for _, _, aurocs in choices])) for name in columns.learners()},
+        candidates={name: float(np.mean([one.reached[name] for one in choices])) for name in columns.learners()},
         rows=learned,
         columns=columns.width,
         raised=False,
         fewer_rows=min(CHOICE_ROWS, round(INNER_SHARE * learned)),
-        fewer_auroc=float(np.mean([aurocs[name] for _, name, aurocs in choices])),
+        fewer_auroc=fewer_auroc,
     )
     return CeilingScores(ceiling, contests, *placed)
 
@@ -194,16 +203,20 @@ class Columns:
         }
 
 
-def best_learners(columns: Columns, table: NDArray, is_ood: Mask, fold: NDArray[np.int64], seed: int) -> list[Choice]:
-    """For each fold what `best_learner` finds on the rows of all others."""
-    choices = []
+def best_learners(
+    columns: Columns, table: NDArray, is_ood: Mask, fold: NDArray[np.int64], seed: int
+) -> tuple[list[Choice], float]:
+    """For each fold what `best_learner` finds on the rows of all others, and what it reaches with fewer rows."""
+    choices, with_fewer = [], []
     with warnings.catch_warnings():
         # Columns that hardly vary, and fits that stop early, are good enough for a candidate judged on other rows.
         warnings.simplefilter("ignore")
         for number in range(int(fold.max()) + 1):
             seen, rng = np.flatnonzero(fold != number), np.random.default_rng([seed, 2, number])
             choices.append(best_learner(columns.learners(), table[seen], is_ood[seen], rng, seed))
-    return choices
+            scores, unfamiliar = choices[-1].with_fewer.decision_function(table[fold == number]), is_ood[fold == number]
+            with_fewer.append(auroc(scores[~unfamiliar], scores[unfamiliar]).value)
+    return choices, float(np.mean(with_fewer))
 
 
 def best_learner(
@@ -218,15 +231,15 @@ def best_learner(
         judging.append(order[size:])
     if min(map(len, judging)) == 0 or min(map(len, fitting)) < 3:  # nothing to judge a choice by
         model = learners["best estimator"](1, seed).fit(table, is_ood)
-        return model, "best estimator", dict.fromkeys(learners, 0.5)
+        return Choice(model, "best estimator", dict.fromkeys(learners, 0.5), model)
     inner = np.concatenate(fitting)
-    reached = {}
+    reached, models = {}, {}
     for name, learner in learners.items():
-        model = learner(len(fitting[0]), seed).fit(table[inner], is_ood[inner])
-        of_test, of_ood = (model.decision_function(table[rows]) for rows in judging)
+        models[name] = learner(len(fitting[0]), seed).fit(table[inner], is_ood[inner])
+        of_test, of_ood = (models[name].decision_function(table[rows]) for rows in judging)
         reached[name] = auroc(of_test, of_ood).value
     best = max(reached, key=lambda name: reached[name])
-    return learners[best](int(is_ood.sum()), seed).fit(table, is_ood), best, reached
+    return Choice(learners[best](int(is_ood.sum()), seed).fit(table, is_ood), best, reached, models[best])
 
 
 @dataclass(frozen=True)
@@ -238,13 +251,15 @@ class _Side:
     learn: Rows
 
     @classmethod
-    def of(cls, scored: Scored, balanced: Rows, folds: int, rng: np.random.Generator) -> "_Side":
-        # Balanced rows are dealt first, so that every fold has some of them.
-        others = np.setdiff1d(np.arange(len(scored)), balanced, assume_unique=True)
+    def of(
+        cls, scored: Scored, balanced: Rows, folds: int, rng: np.random.Generator, rows: Rows | None = None
+    ) -> "_Side":
+        # Balanced rows are dealt first, so that every fold has some of them; what is not among `rows` is in none.
+        others = np.setdiff1d(np.arange(len(scored)) if rows is None else rows, balanced, assume_unique=True)
         first = rng.permutation(balanced)
         order = np.concatenate([first, rng.permutation(others)])
-        fold = np.empty(len(scored), np.int64)
-        fold[order] = np.arange(len(scored)) % folds
+        fold = np.full(len(scored), -1, np.int64)
+        fold[order] = np.arange(len(order)) % folds
         most = min(LEARN_ROWS, max(10 * folds, LEARN_CELLS // scored.seen.features.n_features))
         return cls(scored, fold, np.sort(first[:most]))
 
@@ -255,7 +270,7 @@ class _Side:
         """Of every row, by the classifier that has not seen its fold."""
         out = np.empty(len(self.scored))
         for span, z in each_chunk(self.scored.seen.features, 4096):
-            table, fold, here = columns(z, self._raw(span)), self.fold[span], np.empty(len(z))
+            table, fold, here = columns(z, self._raw(span)), self.fold[span], np.zeros(len(z))
             for number, model in enumerate(models):
                 if (fold == number).any():
                     here[fold == number] = model.decision_function(table[fold == number])
@@ -268,7 +283,7 @@ class _Side:
 
 def _placements(side: _Side, scores: Floats, test: _Side, test_scores: Floats) -> Floats:
     """Share of the test rows of its fold that score lower than each row, ties by half: comparable between folds."""
-    out = np.empty(len(scores))
+    out = np.zeros(len(scores))
     for number in range(int(test.fold.max()) + 1):
         ascending, here = np.sort(test_scores[test.fold == number]), side.fold == number
         left, right = (np.searchsorted(ascending, scores[here], which) for which in ("left", "right"))

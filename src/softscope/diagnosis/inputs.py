@@ -38,7 +38,7 @@ def outcomes(test: Scored, ood: Scored, ceiling: CeilingScores) -> NDArray[np.st
     open_ = np.ones(len(ood), bool)
     stages = {letter: (test.values[name], ood.values[name]) for letter, name in STAGES.items()}
     for letter, (familiar, unfamiliar) in (stages | {"M": (ceiling.test, ceiling.ood)}).items():
-        caught = open_ & flagged(familiar, unfamiliar)
+        caught = open_ & flagged(familiar if ood.against is None else familiar[ood.against], unfamiliar)
         codes[caught] = letter
         open_ &= ~caught
     return codes

@@ -48,6 +48,7 @@ class SetSummary:
     sha256: str  # of the file, or of the rows where there is none
     accuracy: Interval | None
     mean_confidence: float  # mean of max_i s_i
+    stand_in: str = ""  # what takes the place of OOD data; "" for a set that was given
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Sentence:
-    """One piece of advice. `about`: confidence, estimator, cause, help, samples, mistakes; `ood` names its OOD set."""
+    """One piece of advice, on one OOD set if `ood` names it.
+
+    `about`: stand-ins, confidence, estimator, cause, help, samples, mistakes.
+    """
 
     about: str
     text: str
@@ -340,6 +344,11 @@ class Diagnosis:
     reliability: Reliability | None = None  # None without test labels, as the next
     risk: RiskCurve | None = None
     by_class: tuple[ClassRow, ...] = ()
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether no OOD data was given, so that stand-ins take its place."""
+        return any(one.stand_in for one in self.ood.values())
 
     @property
     def row_scores(self) -> dict[str, dict[str, NDArray[np.float64]]]:

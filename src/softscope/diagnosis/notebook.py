@@ -27,6 +27,7 @@ def cell(diagnosis: Any) -> str:
     steps = [one.text for one in advice.sentences if one.about == "estimator" and one.ood is None]
     parts = [f"<p><strong>{escape(advice.verdict.upper())}</strong> {escape(advice.headline)}</p>"]
     parts += [f"<p>Warning: {escape(text)}</p>" for text in warnings]
+    parts += [f"<p>{escape(one.text)}</p>" for one in advice.sentences if one.about == "stand-ins"]
     parts += [
         "<table><thead><tr><th>missed at 5 % false alarms</th>",
         *(f"<th>{escape(words)}</th>" for words in headings),

@@ -1,5 +1,6 @@
 """`diagnose`: the modules of this room in their order. It computes nothing itself."""
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from ..errors import SoftscopeError
 from ..estimators import Estimator
 from ..features import FeatureSet
 from ..head import Head
+from ..images import PROBES
 from ..mixture import ClassMoments
 from ..progress import Progress, silent
 from ..provenance import Stopwatch, cores
@@ -21,6 +23,7 @@ from .advice import Facts, advise
 from .calibration import by_class, reliability, risk_curve
 from .causes import Measured, measure
 from .distributions import curves, histogram, other_cosines, threshold_table, uncertainties
+from .held_out import LEAST_CLASSES, SPLITS, held_out_sets
 from .inputs import FALSE_ALARMS, inputs_of, mistakes_of
 from .layer_map import map_layer
 from .model import Diagnosis, Finding
@@ -37,8 +40,9 @@ def diagnose(
     head: Any,
     train: Any,
     test: Any,
-    ood: Mapping[str, Any],
+    ood: Mapping[str, Any] | None = None,
     *,
+    probes: Mapping[str, Any] | None = None,
     seed: int = 0,
     bootstraps: int = BOOTSTRAPS,
     estimators: Sequence[str | Estimator] = DEFAULT,
@@ -51,9 +55,12 @@ def diagnose(
     `head` is a Head, and each set whatever `FeatureSet.of` takes: a FeatureSet, an array, a path, or a pair (features,
     labels). Or `head` is a model, and each set data for it, as in `softscope.extract`: a loader, arrays, a folder of
     images; `model_options` go there (weights, classes, processor, size, mean, limit ...). `train` needs labels; with
-    labels `test` tells more. `estimators` are names, or instances in place of the defaults of their name; U_max,
-    U_entropy, U_cool and U_density are always among them. The same arguments give the same diagnosis but for
+    labels `test` tells more. `estimators` are names, also with parameters, "density(components=100)", or instances;
+    U_max, U_entropy, U_cool and U_density are always among them. The same arguments give the same diagnosis but for
     `provenance`. `keep_scores` keeps the score of every row in `Diagnosis.row_scores`.
+
+    Without `ood`, stand-ins take its place: classes that the head is fitted again without, and `probes`, features of
+    images that no classifier should know; of a model with a path to test images these are made here.
 
     >>> import softscope as sx
     >>> from sklearn.datasets import load_iris
@@ -66,15 +73,12 @@ def diagnose(
     >>> found.causes["virginica"].overlap.value <= 1
     True
     """
-    if not isinstance(ood, Mapping):
+    if ood is not None and not isinstance(ood, Mapping):
         raise SoftscopeError(f"ood: expected sets by name, found {type(ood).__name__}", "Give ood={'name': data}")
+    if ood and probes:
+        raise SoftscopeError("probes: they stand in for OOD data, but an OOD set was given", "Give one or the other")
     if not isinstance(head, Head):
-        from ..models import extract_sets
-
-        sets = {"train": train, "test": test, **{f"ood/{name}": data for name, data in ood.items()}}
-        head, features = extract_sets(head, sets, **model_options)
-        train, test = features["train"], features["test"]
-        ood = {name: features[f"ood/{name}"] for name in ood}
+        head, train, test, ood, probes = _extracted(head, train, test, ood or {}, probes or {}, model_options)
     elif model_options:
         raise SoftscopeError(
             f"{', '.join(model_options)}: said of a model, but a Head and features were given", "Leave it out"
@@ -91,9 +95,26 @@ def diagnose(
     # One thread an operation: the same numbers whatever the machine, and no factorisation of a small matrix that takes
     # a hundred times as long because its threads wait for each other on a busy one.
     with limited_threads(1):
-        bare, scored = _diagnose(head, train, test, ood, seed, bootstraps, estimators, progress)
+        bare, scored = _diagnose(head, train, test, ood or {}, probes or {}, seed, bootstraps, estimators, progress)
     diagnosis = replace(bare, provenance=watch.provenance(seed=seed))
     return diagnosis.with_row_scores({name: own.values for name, own in scored.items()}) if keep_scores else diagnosis
+
+
+def _extracted(
+    model: Any, train: Any, test: Any, ood: Mapping[str, Any], probes: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[Head, FeatureSet, FeatureSet, dict[str, FeatureSet], dict[str, FeatureSet]]:
+    """Head and features of a model; where neither OOD data nor probes are given, probes are made of test images."""
+    from ..images import ImageSource, open_images, probe_images
+    from ..models import extract_sets
+
+    if not ood and not probes and isinstance(test, str | os.PathLike | ImageSource):
+        test = test if isinstance(test, ImageSource) else open_images(test, "test")
+        probes = probe_images(test)
+    others = {"ood": ood, "probe": probes}
+    named = {f"{role}/{name}": data for role, sets in others.items() for name, data in sets.items()}
+    head, features = extract_sets(model, {"train": train, "test": test, **named}, **options)
+    given, made = ({name: features[f"{role}/{name}"] for name in sets} for role, sets in others.items())
+    return head, features["train"], features["test"], given, made
 
 
 def _diagnose(
@@ -101,21 +122,33 @@ def _diagnose(
     train: Any,
     test: Any,
     ood: Mapping[str, Any],
+    probes: Mapping[str, Any],
     seed: int,
     bootstraps: int,
     estimators: Sequence[str | Estimator],
     progress: Progress,
 ) -> tuple[Diagnosis, dict[str, Scored]]:
-    sets = {"train": train, "test": test, **ood}
+    sets = {"train": train, "test": test, **ood, **probes}
     given = {name: FeatureSet.of(features, name) for name, features in sets.items()}
-    others = {name: given[name] for name in ood}
+    others = {name: given[name] for name in (*ood, *probes)}
     check_inputs(head, given["train"], given["test"], others)
     chosen = chosen_estimators(estimators)
-    steps = _Steps(progress, len(given) + len(chosen) + 2 * len(others) + 5)
+    splits = 0 if ood else SPLITS
+    steps = _Steps(progress, len(given) + len(chosen) + 2 * (len(others) + splits) + 5)
     checked = _check(head, given, chosen, steps)
     checked = _fit(head, chosen, checked, steps)
     scored = _scored(checked, chosen, steps)
     others_scored = {name: scored[name] for name in others}
+    stand_ins = {name: PROBES.get(name, (name,))[0] for name in probes}
+    if not ood:
+        for name, left_out, held_out in held_out_sets(head, checked.seen["train"], scored["test"], chosen, seed, steps):
+            others_scored[name], stand_ins[name] = held_out, f"test inputs of the classes {left_out}"
+        checked = replace(checked, seen=checked.seen | {name: own.seen for name, own in others_scored.items()})
+    if not others_scored:
+        raise SoftscopeError(
+            "no OOD set was given, and nothing can stand in for it",
+            f"Give ood={{'name': features}}, or test labels of at least {LEAST_CLASSES} classes",
+        )
     measured = measure(scored["test"], others_scored, seed, bootstraps, steps)
     settings = {
         "head": head.name,
@@ -124,7 +157,7 @@ def _diagnose(
         "false_alarms": FALSE_ALARMS,
         "estimators": {name: repr(item) for name, item in chosen.items()},
     }
-    diagnosis = _assemble(head, checked, chosen, measured, settings, steps)
+    diagnosis = _assemble(head, checked, chosen, measured, settings, stand_ins, steps)
     steps("done")
     return diagnosis, scored
 
@@ -213,12 +246,13 @@ def _assemble(
     chosen: Mapping[str, Estimator],
     measured: Measured,
     settings: dict[str, Any],
+    stand_ins: Mapping[str, str],
     steps: _Steps,
 ) -> Diagnosis:
     seen, test, ood = checked.seen, measured.test, measured.ood
     labels, seed = labels_of(chosen), int(settings["seed"])
     test_summary = seen["test"].summary("test", "test")
-    summaries = {name: one.summary(name, "ood") for name, one in checked.ood.items()}
+    summaries = {name: one.summary(name, "ood", stand_ins.get(name, "")) for name, one in checked.ood.items()}
     facts = Facts(
         labels, test_summary, summaries, measured.scores, measured.mean_scores, measured.causes, measured.mean_causes,
         measured.mistakes, checked.findings,

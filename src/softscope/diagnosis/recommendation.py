@@ -34,10 +34,15 @@ class Recommendation:
     choices: tuple[Choice, ...]
 
 
-def recommend(scores: Scores, mean_scores: Mapping[str, Score], needs_train: Mapping[str, bool]) -> Recommendation:
-    """What to use, from the scores by OOD set; `needs_train` says which estimators need training features."""
+def recommend(
+    scores: Scores, mean_scores: Mapping[str, Score], needs_train: Mapping[str, bool], *, stand_ins: bool = False
+) -> Recommendation:
+    """What to use, from the scores by OOD set; `needs_train` says which estimators need training features.
+
+    On `stand_ins` for OOD data nothing is chosen.
+    """
     choices = judged_choices(scores, needs_train)
-    if len(scores) >= MANY_SETS:
+    if len(scores) >= MANY_SETS and not stand_ins:
         best = choose(scores, list(scores), needs_train)
         carried = mean(choice.gain for choice in choices)
         if best is not None and mean_scores[best].gain_of_all.low > 0 and carried > 0 and not _harmful(scores, best):

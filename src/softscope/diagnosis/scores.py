@@ -24,20 +24,20 @@ DEFAULT = (
 
 @dataclass(frozen=True)
 class Scored:
-    """One set, and every estimator's score of each of its rows."""
+    """One set, and every estimator's score of each of its rows; `against`: the test rows it compares with, else all."""
 
     seen: Observed
     values: dict[str, Floats]
+    against: Rows | None = None
 
     def __len__(self) -> int:
         return len(self.seen)
 
 
 def chosen_estimators(wanted: Sequence[str | Estimator]) -> dict[str, Estimator]:
-    """Unfitted estimators by name, the required ones first; a copy of an instance in `wanted` replaces the default."""
-    given = {item.info.name: item.clone() for item in wanted if not isinstance(item, str)}
-    names = dict.fromkeys([*REQUIRED, *(item if isinstance(item, str) else item.info.name for item in wanted)])
-    return {name: given.get(name) or estimator(name) for name in names}
+    """Unfitted estimators by name, the required ones first; of several of one name the last in `wanted` is taken."""
+    made = [estimator(item) if isinstance(item, str) else item.clone() for item in (*REQUIRED, *wanted)]
+    return {item.info.name: item for item in made}
 
 
 def labels_of(estimators: Mapping[str, Estimator]) -> dict[str, EstimatorLabel]:

@@ -65,11 +65,12 @@ class Observed:
         """Which predictions are right; None without labels."""
         return None if self.labels is None else self.predicted == self.labels
 
-    def summary(self, name: str, role: Literal["train", "test", "ood"]) -> SetSummary:
+    def summary(self, name: str, role: Literal["train", "test", "ood"], stand_in: str = "") -> SetSummary:
         """What the report says of the set."""
         correct = self.correct
         accuracy = None if correct is None else proportion(int(correct.sum()), len(correct))
-        return SetSummary(name, role, len(self), self.file, self.digest, accuracy, float(confidence(self.odds).mean()))
+        sure = float(confidence(self.odds).mean())
+        return SetSummary(name, role, len(self), self.file, self.digest, accuracy, sure, stand_in)
 
 
 def confidence(odds: Floats) -> Floats:

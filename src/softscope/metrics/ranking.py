@@ -66,8 +66,9 @@ def auroc_difference(
     joins those of the two AUROCs (`auroc`), so that it keeps a width up to the ends, where DeLong's has none: with
     l, u the ends of each and r the correlation of the two by DeLong's variances, the lower end is
     A - B - sqrt((A - l_A)^2 + (u_B - B)^2 - 2 r (A - l_A)(u_B - B)), the upper one likewise (Zou and Donner's MOVER).
-    Where nothing varies r is 0. Two scores that order all inputs alike don't differ: 0 [0, 0]. With `comparisons` > 1
-    it is the interval that covers so many differences at once with 95 % (Bonferroni).
+    Where nothing varies r is 0, and where few rows are misordered it is hardly known: it is drawn towards 0 by half a
+    pseudo-row, as V is in `auroc`. Two scores that order all inputs alike don't differ: 0 [0, 0]. With
+    `comparisons` > 1 it is the interval that covers so many differences at once with 95 % (Bonferroni).
     """
     a = as_scores(familiar_a, "familiar_a"), as_scores(unfamiliar_a, "unfamiliar_a")
     b = as_scores(familiar_b, "familiar_b"), as_scores(unfamiliar_b, "unfamiliar_b")
@@ -85,6 +86,8 @@ def auroc_difference(
     first, second = _placed_interval(placed_a, variance_a, z), _placed_interval(placed_b, variance_b, z)
     scale = math.sqrt(variance_a * variance_b)
     together = min(1.0, max(-1.0, (variance_a + variance_b - variance) / (2 * scale))) if scale > 0 else 0.0
+    speaking = min(a[0].size, a[1].size) * min(min(one.value, 1 - one.value) for one in (first, second))
+    together *= speaking / (speaking + 0.5)
     if variance == 0 and _ordered_alike(np.concatenate(a), np.concatenate(b)):
         return Comparison(Interval(0.0, 0.0, 0.0), 1.0)
     below = _joined(first.value - first.low, second.high - second.value, together)

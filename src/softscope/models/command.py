@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..errors import SoftscopeError
 from ..files import existing_file, writable_folder
-from ..images import ImageSource
+from ..images import ImageSource, probe_images
 from .files import Options, WrittenSet, write_set
 from .plan import Plan
 
@@ -21,11 +21,15 @@ class DiagnosisFiles:
     train: WrittenSet
     test: WrittenSet
     ood: dict[str, WrittenSet]
+    probes: dict[str, WrittenSet]
     calibration: WrittenSet | None
 
 
 def roles(splits: Mapping[str, ImageSource], ood: Mapping[str, ImageSource]) -> dict[str, ImageSource]:
-    """The sets of a diagnosis by role: `train`, `test`, `val` (calibration, if it isn't the test) and `ood/NAME`."""
+    """The sets of a diagnosis by role: `train`, `test`, `val` (calibration, if it isn't the test) and `ood/NAME`.
+
+    Without OOD images there is `probe/NAME` of each kind of probes, made from the test images.
+    """
     sets = dict(splits) | {f"ood/{name}": source for name, source in ood.items()}
     tests = [name for name in TESTS if name in sets]
     if "train" not in sets or not tests:
@@ -39,10 +43,7 @@ def roles(splits: Mapping[str, ImageSource], ood: Mapping[str, ImageSource]) -> 
         chosen["val"] = sets[tests[1]]
     unfamiliar = {name: source for name, source in sets.items() if name.startswith("ood/")}
     if not unfamiliar:
-        raise SoftscopeError(
-            "a diagnosis needs images that the model should not know",
-            "Put them into ood/<name>/ beside train/ and test/, or give --ood NAME=FOLDER",
-        )
+        unfamiliar = {f"probe/{name}": source for name, source in probe_images(chosen["test"]).items()}
     if chosen["train"].labels is None:
         raise SoftscopeError(
             f"{chosen['train'].name}: training images have no labels", "Put them into one subfolder per class"
@@ -58,8 +59,11 @@ def write_features(plan: Plan, out: Path, options: Options) -> DiagnosisFiles:
         path = out / f"{name.replace('/', '-')}.safetensors"
         written[name] = write_set(plan, name, path, options)
     plan.head.save(out / "head.safetensors")
-    unfamiliar = {name.removeprefix("ood/"): each for name, each in written.items() if name.startswith("ood/")}
-    return DiagnosisFiles(out / "head.safetensors", written["train"], written["test"], unfamiliar, written.get("val"))
+    ood, probes = (
+        {name.removeprefix(role): each for name, each in written.items() if name.startswith(role)}
+        for role in ("ood/", "probe/")
+    )
+    return DiagnosisFiles(out / "head.safetensors", written["train"], written["test"], ood, probes, written.get("val"))
 
 
 def write_splits(plan: Plan, out: Path, options: Options) -> list[WrittenSet]:

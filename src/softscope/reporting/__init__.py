@@ -6,6 +6,7 @@ The package isn't called `report`: importing a package sets its name on `softsco
 from typing import TYPE_CHECKING
 
 from ..lazy import lazily
+from .action import estimator_words
 from .page import report
 from .terminal import show
 
@@ -14,4 +15,4 @@ if TYPE_CHECKING:
 
 __getattr__ = lazily(__name__, {"tuning": ("against_likelihood", "against_options")})
 
-__all__ = ["against_likelihood", "against_options", "report", "show"]
+__all__ = ["against_likelihood", "against_options", "estimator_words", "report", "show"]

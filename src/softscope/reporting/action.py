@@ -15,6 +15,12 @@ class Action:
     why: str
     line: str
 
+    @property
+    def parts(self) -> list[str]:
+        """The line cut before each option: a narrow page breaks it there."""
+        first, *options = self.line.split(" --")
+        return [first, *(f"--{option}" for option in options)]
+
 
 def action_of(diagnosis: Diagnosis) -> Action:
     """Fix what the self-check warns of first; else deploy the recommended score, or confidence, behind a guard."""
@@ -31,13 +37,15 @@ def action_of(diagnosis: Diagnosis) -> Action:
     grounds = {
         "chosen": "Choices made on the other sets held on each set left out.",
         "robust": "It is the most robust score over many networks and data sets, not chosen on "
-        f"{'these OOD sets' if sets > 1 else 'this OOD set'}.",
+        f"{'these stand-ins' if diagnosis.stands_in else 'these OOD sets' if sets > 1 else 'this OOD set'}.",
     }.get(diagnosis.advice.basis, "")
+    label = diagnosis.estimators[name]
+    reads = "compares an input with the training inputs" if "train" in label.needs else "reads the network's outputs"
     why = (
-        f"At 5 % false alarms it misses {100 * better:.1f} % of unfamiliar inputs, confidence {100 * today:.1f} %. "
-        f"{grounds}"
+        f"It {reads}. At 5 % false alarms it misses {100 * better:.1f} % of unfamiliar inputs, confidence "
+        f"{100 * today:.1f} %. {grounds}"
     )
-    return Action(f"Use {diagnosis.estimators[name].symbol} instead of confidence", why, guard_line(diagnosis, name))
+    return Action(f"Use {label.symbol} instead of confidence", why, guard_line(diagnosis, name))
 
 
 def other_steps(diagnosis: Diagnosis) -> list[str]:
@@ -47,6 +55,11 @@ def other_steps(diagnosis: Diagnosis) -> list[str]:
         for sentence in diagnosis.advice.sentences
         if sentence.ood is None and sentence.about in ("confidence", "help", "mistakes", "samples")
     ]
+
+
+def stand_in_lines(diagnosis: Diagnosis) -> list[str]:
+    """What stand-ins for OOD data can and can't say; nothing where OOD data was given."""
+    return [sentence.text for sentence in diagnosis.advice.sentences if sentence.about == "stand-ins"]
 
 
 def guard_line(diagnosis: Diagnosis, name: str) -> str:

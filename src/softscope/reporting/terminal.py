@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..diagnosis.model import Diagnosis, Verdict
 from ..metrics import Interval
-from .action import action_of, other_steps
+from .action import action_of, other_steps, stand_in_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +32,8 @@ def show(diagnosis: Diagnosis, *, verbose: bool = False, console: "Console | Non
         console.print(f"[yellow]warning:[/] {escape(finding.what)}. {escape(finding.hint)}")
     if len(warnings) > _WARNINGS and not verbose:
         console.print(f"[yellow]and {len(warnings) - _WARNINGS} more warnings: --verbose[/]")
+    for line in stand_in_lines(diagnosis):
+        console.print(f"[dim]{escape(line)}[/]")
     console.print(_table(diagnosis))
     action = action_of(diagnosis)
     console.print(f"[bold]What to do: {escape(action.title)}.[/] {escape(action.why)}")
@@ -47,14 +49,12 @@ def _table(diagnosis: Diagnosis) -> "Table":
     from rich.table import Table
 
     best = diagnosis.advice.recommended
-    table = Table(title="Missed at 5 % false alarms and AUROC, in %", title_justify="left", pad_edge=False)
-    table.add_column("unfamiliar")
-    columns = ["plain-max", *([best] if best else [])]
-    for name in columns:
-        symbol = "confidence" if name == "plain-max" else escape(diagnosis.estimators[name].symbol)
-        table.add_column(f"{symbol} misses", justify="right")
-        table.add_column("AUROC", justify="right")
-    table.add_column("why")
+    table = Table(title="Unfamiliar inputs missed at 5 % false alarms, in %", title_justify="left", pad_edge=False)
+    columns = {"plain-max": "confidence"} | ({best: escape(diagnosis.estimators[best].symbol)} if best else {})
+    table.add_column("OOD set")
+    for words in columns.values():
+        table.add_column(words, justify="right", no_wrap=True)
+    table.add_column("what costs confidence most")
     rows = [*diagnosis.scores.items(), *([("mean", diagnosis.mean_scores)] if len(diagnosis.scores) > 1 else [])]
     for ood, scores in rows:
         causes = diagnosis.mean_causes if scores is diagnosis.mean_scores else diagnosis.causes[ood]
@@ -66,12 +66,8 @@ def _table(diagnosis: Diagnosis) -> "Table":
             "overlap": causes.overlap_proper,
         }
         largest = max(parts, key=lambda part: parts[part].value)
-        cells = [
-            cell
-            for name in columns
-            for cell in (_ranged(scores[name].missed_at_95_accepted), f"{100 * scores[name].auroc.value:.1f}")
-        ]
-        table.add_row(escape(ood), *cells, f"{largest} {100 * parts[largest].value:.1f}")
+        cells = [_ranged(scores[name].missed_at_95_accepted) for name in columns]
+        table.add_row(escape(ood), *cells, f"{largest}, {100 * parts[largest].value:.1f}")
     return table
 
 

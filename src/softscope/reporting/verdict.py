@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 from ..diagnosis.model import Causes, Diagnosis, Finding, Score, Verdict
 from ..metrics import Interval
-from .action import Action, action_of, other_steps
+from .action import Action, action_of, other_steps, stand_in_lines
 
 CONFIDENCE = "plain-max"  # the confidence as networks print it
 EXACT_CONFIDENCE = "max"  # the same, not rounded
 
 _ICONS: dict[Verdict, str] = {"trust": "✓", "caution": "!", "do not trust": "✕", "undecided": "?"}
 _CAUSES = {
-    "rounding": ("1 Saturation", "cause-1a"),
-    "temperature": ("1 Temperature", "cause-1b"),
-    "extrapolation": ("2 Extrapolation", "cause-2a"),
-    "overlap": ("3 Overlap", "cause-3b"),
+    "rounding": ("Saturation", "cause-1a"),
+    "temperature": ("Temperature", "cause-1b"),
+    "extrapolation": ("Extrapolation", "cause-2a"),
+    "overlap": ("Overlap", "cause-3b"),
 }
 
 
@@ -62,6 +62,7 @@ class Summary:
     causes: list[CauseLine]
     action: Action
     others: list[str]
+    stand_ins: list[str]
     warnings: list[Finding]
     notes: list[Finding]
 
@@ -86,6 +87,7 @@ def summary(diagnosis: Diagnosis) -> Summary:
         causes=_causes(diagnosis),
         action=action_of(diagnosis),
         others=other_steps(diagnosis),
+        stand_ins=stand_in_lines(diagnosis),
         warnings=[finding for finding in diagnosis.self_check if finding.level == "warning"],
         notes=[finding for finding in diagnosis.self_check if finding.level == "note"],
     )
@@ -110,10 +112,10 @@ def _reasons(causes: Causes) -> dict[str, str]:
         rounding = "none: hardly any two inputs get the same confidence by rounding"
     temperature = "logits divided by 10 rank inputs better"
     if causes.temperature.value < 0:
-        temperature = "none: logits divided by 10 rank inputs worse"
+        temperature = "not a cause: logits divided by 10 rank inputs worse"
     extrapolation = "it is sure where no training input lies, and unsure of hard but familiar inputs"
     if causes.extrapolation.value < 0:
-        extrapolation = "none: the density does worse than the cooled softmax"
+        extrapolation = "not a cause: the density does worse than the cooled softmax"
     misfit, proper = (f"{100 * part.value:.1f}" for part in (causes.misfit, causes.overlap_proper))
     overlap = (
         f"at most {proper}: unfamiliar features among those of test inputs; at least {misfit}: a density that misfits"
