@@ -125,3 +125,23 @@ def test_a_damaged_result_is_one_clear_line(tmp_path: Path, content: str) -> Non
 def test_no_results_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(SoftscopeError, match="no result of an experiment"):
         results_page(tmp_path / "absent")
+
+
+def test_a_scale_without_one_whole_run_stands_beside_the_whole_one_and_in_no_count(tmp_path: Path) -> None:
+    kept(tmp_path, "X9", "laptop", Row("mean: U_max", Mean(84.5), Reported(87.7), "%", kind="AUROC"))
+    kept(tmp_path, "X9", "overnight", Row("mean: U_max", Mean(93.4), Reported(87.7), "%", kind="AUROC"))
+    path = tmp_path / "X9" / "overnight.json"
+    written = json.loads(path.read_text()) | {"part": True, "left": "14 networks"}
+    table = {"tables": {"benchmark": [{"data set": "mnist", "U_max": "93.4"}]}, "shown": {"benchmark": "Words."}}
+    path.write_text(json.dumps(written | table))
+    page = results_page(tmp_path)
+    assert "X9 --scale laptop`" in page
+    whole, begun = page.split("### X9 at scale overnight, so far")
+    assert "93.4" not in whole
+    assert "To come: 14 networks" in begun
+    assert "| mnist | 93.4 |" in begun
+    path.write_text(json.dumps(written | table | {"part": False}))
+    assert "so far" not in results_page(tmp_path)
+    (tmp_path / "X9" / "laptop.json").unlink()
+    path.write_text(json.dumps(written | table))
+    assert "*Not complete: 14 networks to come.*" in results_page(tmp_path)

@@ -92,12 +92,12 @@ def each_once(rows: Iterable[Evidence]) -> list[Evidence]:
 
 
 def _results(folder: Path) -> Iterable[tuple[str, str, dict[str, Any]]]:
-    """(experiment, scale, result) of the largest scale of every experiment in `folder`."""
+    """(experiment, scale, result) of the largest scale of every experiment in `folder` that has one whole run."""
     for home in sorted(path for path in folder.glob("*") if path.is_dir()):
         for scale in _SCALES:
             path = home / f"{scale}.json"
-            if path.exists():
-                yield home.name, scale, _read(path)
+            if path.exists() and not (result := _read(path)).get("part"):
+                yield home.name, scale, result
                 break
 
 

@@ -57,6 +57,7 @@ class Result:
     seconds   wall time of the steps behind the numbers, whenever they were computed
     timings   further times and speeds, kept apart from what repeats
     left      what is still to be computed, where the result is of a part: "12 networks, about 9.5 hours"
+    part      whether not even one run is whole yet: pages and claims then read a smaller scale
     kept      name of a file beside the result -> what a later run reads in place of a long computation
     """
 
@@ -70,6 +71,7 @@ class Result:
     seconds: float | None = None
     timings: dict[str, float] = field(default_factory=dict)
     left: str | None = None
+    part: bool = False
     kept: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -141,6 +143,7 @@ def document(
         "subsets": result.subsets,
         "captions": result.captions,
         **({"left": result.left} if result.left else {}),
+        **({"part": True} if result.part else {}),
         "provenance": provenance | {"step_seconds": result.seconds, **result.timings},
     }
     written: dict[str, Any] = plain(whole, experiment.id)

@@ -33,16 +33,24 @@ def _place(home: Path) -> tuple[int, str]:
 
 
 def _largest(home: Path) -> dict[str, Any] | None:
-    """The result of the largest scale in an experiment's folder; what is no result of an experiment is passed over."""
+    """The result of the largest scale in an experiment's folder; what is no result of an experiment is passed over.
+
+    Where that scale has not finished one run and a smaller one has, the smaller one, with the other under `begun`.
+    """
+    begun: dict[str, Any] | None = None
     for scale in reversed(SCALE_NAMES):
         path = home / f"{scale}.json"
         if path.exists():
             try:
                 kept = parse_json(path.read_bytes())
-                return kept if {"id", "rows", "command"} <= kept.keys() else None
+                if not {"id", "rows", "command"} <= kept.keys():
+                    return begun
+                if not kept.get("part"):
+                    return kept | ({"begun": begun} if begun else {})
+                begun = begun or kept
             except (ValueError, AttributeError) as error:
                 raise SoftscopeError(f"{path}: is not a result of an experiment ({error})", "Run it again") from error
-    return None
+    return begun
 
 
 _TITLE = (
@@ -143,8 +151,15 @@ def _section(kept: dict[str, Any]) -> str:
         *_shown(kept),
         *_pictures(kept),
         "\n".join(f"- {line}" for line in [*kept["notes"], *kept["subsets"]]),
+        *(_begun(kept["begun"]) if "begun" in kept else []),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _begun(kept: dict[str, Any]) -> list[str]:
+    """A larger scale that is under way: its first table of each kind and what is to come. No count includes it."""
+    title = f"### {kept['id']} at scale {kept['scale']}, so far"
+    return [title, f"`{kept['command']}`. *To come: {kept['left']}.*", *_shown(kept), *_pictures(kept)]
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

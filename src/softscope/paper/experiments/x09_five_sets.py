@@ -138,6 +138,7 @@ def _result(lines: Lines, left: Sequence[NetworkPlan]) -> Result:
         notes=[*missing, *_NOTES, *_report_notes(every)],
         subsets=list(dict.fromkeys(line for own in every for line in own.facts["subsets"])),
         seconds=sum(own.facts["seconds"] for own in every),
+        part=any(plan.training.seed == min(own.seed for own in every) for plan in left),
         kept={_record_name(own.plan): own.record() for own in every if own.in_store},
         left=None if not left else f"{len(left)} networks" + (f", about {seconds / 3600:.1f} hours" if seconds else ""),
     )
