@@ -36,11 +36,12 @@ $(VENV)/installed-peers: $(VENV)/installed
 test-slow: $(VENV)/installed-zoo $(VENV)/installed-peers
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
-# 30,000 damaged files of every format, then 200 kills; docs/contributing.md says how to repeat one case.
+# 30,000 damaged files of every format, 7,000 odd command lines, 200 kills; docs/contributing.md says how to repeat one case.
 faults: export OMP_NUM_THREADS = 1
 faults: export OPENBLAS_NUM_THREADS = 1
 faults: $(VENV)/installed
 	$(BIN)/python -m tests.faults.campaign $(ARGS)
+	$(BIN)/python -m tests.faults.commands
 	$(BIN)/python -m tests.faults.kills
 
 lint: $(VENV)/installed

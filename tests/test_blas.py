@@ -52,7 +52,7 @@ def test_the_limit_is_lifted_after_an_error() -> None:
 
 
 def test_threads_that_come_and_go_in_any_order_leave_the_number_as_it_was() -> None:
-    entered, first_left = Barrier(2, timeout=30), Barrier(2, timeout=30)
+    entered, first_left = Barrier(2), Barrier(2)
 
     def leaves_first() -> None:
         with one_blas_thread():

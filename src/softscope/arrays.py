@@ -1,5 +1,6 @@
 """Shape and finiteness checks with messages that teach, and how rows are cut into chunks."""
 
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,11 @@ from .errors import SoftscopeError
 
 Floats = NDArray[np.float64]
 CHUNK_BYTES = 1 << 24
+
+
+def memory_bytes() -> int:
+    """The memory of this machine; without end where it isn't known."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else sys.maxsize
 
 
 def as_matrix(values: Any, name: str, *, columns: int | None = None, owner: str = "the head") -> NDArray:

@@ -95,6 +95,15 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def content_digest(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
+    """sha256 over the metadata and, in the order of their names, every tensor's name, type, shape and bytes."""
+    whole = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        whole.update(json.dumps([name, tensor.dtype.str, tensor.shape]).encode())
+        whole.update(np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data)
+    return whole.hexdigest()
+
+
 @cache
 def code_digest(*modules: str) -> str:
     """sha256 of the code of these modules, blind to layout, comments and docstrings.

@@ -13,7 +13,7 @@ def printable(text: str) -> str:
 
 def out_of_memory(error: Exception) -> bool:
     """Whether a library ran out of memory: torch and onnxruntime raise no MemoryError, only words."""
-    words = ("out of memory", "not enough memory", "allocate memory", "bad_alloc", "bad allocation")
+    words = ("out of memory", "not enough memory", "allocate memory", "bad_alloc", "bad allocation", "available memory")
     return isinstance(error, MemoryError) or any(each in str(error).lower() for each in words)
 
 

@@ -306,6 +306,12 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     return file
 
 
+def check_suffix(path: str | os.PathLike[str], *suffixes: str) -> None:
+    """A SoftscopeError unless the name of this output ends as it must."""
+    if Path(path).suffix.lower() not in suffixes:
+        raise SoftscopeError(f"{path}: expected a name that ends in {' or '.join(suffixes)}", "Choose another name")
+
+
 def sha256(path: str | os.PathLike[str]) -> str:
     """Hex digest of a file's bytes, read in blocks."""
     with open(path, "rb") as file:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from softscope.errors import SoftscopeError
-from tests.faults import campaign
+from tests.faults import campaign, commands
 from tests.faults.campaign import run
 from tests.faults.formats import Format
 
@@ -58,6 +58,14 @@ def test_a_case_repeats_exactly():
     for _ in range(2):
         run(5, seed=3, formats=uses(lambda path: seen.append(path.read_bytes())))
     assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_one_in_twenty_of_the_odd_command_lines_works_or_is_refused_in_one_line():
+    count, failures = commands.campaign(every=20)
+    assert count >= 300
+    assert list(map(str, failures)) == []
 
 
 @pytest.mark.slow

@@ -4,22 +4,25 @@ What belongs to one room is tested there; here is what any room could bring back
 """
 
 import ast
+import io
 import os
 import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import softscope
 from softscope import Density, FeatureSet, Guard, Head, diagnose
 from softscope.errors import SoftscopeError
 
 from .campaign import FORMATS, outcome
-from .formats import zip_member
+from .formats import edited_json, onnx_file, sound_guard, zip_member
 
 SOURCE = Path(softscope.__file__).parent
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -105,6 +108,7 @@ def test_a_density_of_degenerate_rows_is_fitted_or_refused(covariance, change):
         "extract m d -o o --batch -1",
         "filter m --top 0",
         "filter m --top 100000000000",
+        "watch g t --picture evidence.npy",
     ],
 )
 def test_a_number_that_no_option_takes_is_one_line_before_any_file_is_opened(line, tmp_path, monkeypatch, capsys):
@@ -146,6 +150,115 @@ def test_names_of_files_that_are_not_utf8_are_read_and_shown(tmp_path):
     assert done.returncode == 2
     assert done.stderr.count(b"\n") == 1
     assert b"\x1b" not in done.stderr
+
+
+def saved(write, *given) -> bytes:
+    buffer = io.BytesIO()
+    write(buffer, *given)
+    return buffer.getvalue()
+
+
+FEATURES = saved(np.save, np.eye(60, 6, dtype=np.float32))
+PNG = saved(Image.fromarray(np.zeros((8, 8), np.uint8)).save, "png")
+
+
+@pytest.fixture
+def folder_of_odd_names(tmp_path, monkeypatch):
+    """Files whose names hold bytes that aren't UTF-8, a new line, an escape; a folder that is in itself."""
+    monkeypatch.chdir(tmp_path)
+    onnx_file(tmp_path)
+    sound_guard().save("guard.safetensors")
+    for name, content in {b"\xff\x1b[2J.npy": FEATURES, b"\xfe\n.npy": b"junk"}.items():
+        place = Path("features") / os.fsdecode(name)
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(content)
+    os.symlink(".", "features/again")
+    for name, content in {b"\xff/\x1b[2J.png": PNG, b"a/\xfe\n.png": b"junk", b"a/b.png": PNG}.items():
+        place = Path("images") / os.fsdecode(name)
+        place.parent.mkdir(exist_ok=True, parents=True)
+        place.write_bytes(content)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "score features --guard guard.safetensors --workers 1 -q -o \udcff",
+        "extract m.onnx images --mean 0 --std 1 -q -o \udcff",
+        "guard score guard.safetensors features/\udcff\x1b[2J.npy -q -o \udcff.parquet",
+    ],
+)
+def test_names_that_no_text_can_hold_are_read_and_shown_as_escapes(folder_of_odd_names, line):
+    command = [sys.executable, "-m", "softscope", *map(os.fsencode, line.split(" "))]
+    strict = os.environ | {"PYTHONPATH": str(SOURCE.parent), "PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run(command, capture_output=True, env=strict)
+    assert (done.returncode, done.stderr) in ((0, b""), (3, b""))
+    assert done.stdout.replace(b"\n", b"").decode().isprintable()
+
+
+@pytest.mark.parametrize(
+    "line", ["score loop --guard guard.safetensors -o o", "score features --guard guard.safetensors -o loop"]
+)
+def test_a_link_to_itself_is_one_line(folder_of_odd_names, line, monkeypatch, capsys):
+    from softscope import cli
+
+    os.symlink("loop", "loop")
+    monkeypatch.setattr(sys, "argv", ["softscope", *line.split()])
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_small_onnx_file_can_not_ask_for_more_than_half_of_the_memory(tmp_path, monkeypatch):
+    import onnx
+    from onnx import helper, numpy_helper
+
+    from softscope.models import extract
+
+    model = onnx.load(onnx_file(tmp_path))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1 << 31]), "size"))
+    for number, (kind, inputs, output) in enumerate(
+        [("ConstantOfShape", ["size"], "much"), ("ReduceSum", ["much"], "little"), ("Add", ["flat", "little"], "flat2")]
+    ):
+        keep = {"keepdims": 0} if kind == "ReduceSum" else {}
+        model.graph.node.insert(1 + number, helper.make_node(kind, inputs, [output], **keep))
+    model.graph.node[4].input[0] = "flat2"
+    onnx.save(model, tmp_path / "large.onnx")
+    script = (
+        "import sys, numpy as np; from softscope import models, arrays; from softscope.models import onnx\n"
+        "onnx.memory_bytes = lambda: 4 << 30\n"
+        "models.extract(sys.argv[1], np.zeros((4, 1, 8, 8), np.float32))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "large.onnx")], capture_output=True, text=True)
+    assert "SoftscopeError: large.onnx: out of memory" in done.stderr
+    head, _ = extract(str(tmp_path / "m.onnx"), np.zeros((4, 1, 8, 8), np.float32))
+    assert head.n_classes == 3
+
+
+def test_images_that_unpack_to_hundreds_of_times_their_file_are_refused(tmp_path):
+    from softscope.images import open_images
+
+    with (
+        zipfile.ZipFile(tmp_path / "i.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("images.npy", "w") as file,
+    ):
+        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (600, 1000, 1000)})
+        for _ in range(600):
+            file.write(bytes(10**6))
+    with pytest.raises(SoftscopeError, match=r"would unpack to 0\.6 GiB"):
+        open_images(tmp_path / "i.npz")
+
+
+def test_a_diagnosis_with_a_share_above_one_is_refused_before_it_is_drawn(tmp_path):
+    (format_,) = (each for each in FORMATS if each.name == "diagnosis.json")
+    path = format_.make(tmp_path)
+
+    def change(value):
+        value["curves"]["far"]["density"]["caught"][3] = 2.0**64
+
+    path.write_bytes(edited_json(path.read_bytes(), change))
+    with pytest.raises(SoftscopeError, match="ROC curve with shares"):
+        format_.use(path)
 
 
 def imported() -> set[str]:

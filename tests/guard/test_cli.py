@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,6 +15,7 @@ from softscope.features import FeatureSet
 from softscope.files import stream_safetensors
 from softscope.guard import Guard
 
+from ..faults.stopping import stopped_at
 from .conftest import draw
 
 
@@ -208,63 +208,61 @@ def test_an_output_folder_that_cannot_be_written_is_one_line(run, line):
 # --- the real thing, killed
 
 
-ROWS, BATCH = 120_000, 500
+ROWS, BATCH = 40_000, 500
 
 
 @pytest.fixture
 def long_run(world, files, tmp_path):
-    """A command line that takes some seconds, in an empty folder, and the folder of its parts."""
+    """A command of eighty parts, and the empty folder it runs in."""
     rng = np.random.default_rng(0)
     blocks = (draw(rng, 10_000)[0] for _ in range(ROWS // 10_000))
     stream_safetensors(tmp_path / "long.safetensors", {"z": (np.dtype(np.float32), (ROWS, 12), blocks)})
-    code = "from softscope.cli import main; main()"
-    command = [sys.executable, "-c", code, "guard", "score", str(files / "guard.safetensors"), "long.safetensors"]
-    return [*command, "--batch", str(BATCH)], tmp_path
+    return ["guard", "score", str(files / "guard.safetensors"), "long.safetensors", "--batch", str(BATCH)], tmp_path
 
 
 def parts(folder):
     return len(list((folder / ".out.parquet.parts").glob("*.scores")))
 
 
-def start_and_signal(command, folder, more, sent):
-    """Start the run, send it a signal once it has written `more` parts, and return what it said."""
-    aim = parts(folder) + more
-    with subprocess.Popen([*command, "-o", "out.parquet"], cwd=folder, stderr=subprocess.PIPE, text=True) as process:
-        while process.poll() is None and parts(folder) < aim:
-            time.sleep(0.005)
-        process.send_signal(sent)
-        _, said = process.communicate()
-    return process.returncode, said
+def run_to_its_end(words, folder, out="out.parquet"):
+    command = [sys.executable, "-m", "softscope", *words, "-o", out]
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
+def run_to(sync, sent, words, folder):
+    """Exit code and last words of a run that gets a signal when it writes for the `sync`th time."""
+    command = stopped_at(sync, sent, [*words, "-o", "out.parquet"])
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
 
 
 @pytest.mark.slow
 def test_kill_9_at_any_moment_and_a_restart_give_the_file_of_one_run(long_run):
-    command, folder = long_run
-    subprocess.run([*command, "-o", "whole.parquet"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    words, folder = long_run
+    run_to_its_end(words, folder, "whole.parquet")
     seen = []
-    for more in (1, 7, 30, 2, 25):
-        code, _ = start_and_signal(command, folder, more, signal.SIGKILL)
-        assert code == -signal.SIGKILL
+    for sync in (3, 14, 41, 6, 51):
+        assert run_to(sync, signal.SIGKILL, words, folder)[0] == -signal.SIGKILL
         assert not (folder / "out.parquet").exists()
         seen.append(parts(folder))
     assert seen == sorted(seen)
-    assert 65 <= seen[-1] < ROWS // BATCH
-    subprocess.run([*command, "-o", "out.parquet"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    assert 50 <= seen[-1] < ROWS // BATCH
+    run_to_its_end(words, folder)
     assert (folder / "out.parquet").read_bytes() == (folder / "whole.parquet").read_bytes()
     assert sorted(os.listdir(folder)) == ["long.safetensors", "out.parquet", "whole.parquet"]
 
 
 @pytest.mark.slow
 def test_ctrl_c_is_one_line_leaves_no_output_and_the_next_run_goes_on(long_run):
-    command, folder = long_run
-    code, said = start_and_signal(command, folder, 5, signal.SIGINT)
+    words, folder = long_run
+    code, said = run_to(12, signal.SIGINT, words, folder)
     assert code == 130
     assert said.startswith("softscope: interrupted")
     assert said.count("\n") == 1
     assert not (folder / "out.parquet").exists()
     done = parts(folder)
     assert done >= 5
-    code, said = start_and_signal(command, folder, 5, signal.SIGTERM)
+    assert run_to(12, signal.SIGTERM, words, folder)[0] == -signal.SIGTERM
     assert parts(folder) >= done + 5
-    subprocess.run([*command, "-o", "out.parquet"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    run_to_its_end(words, folder)
     np.testing.assert_array_equal(pq.read_table(folder / "out.parquet")["row"], np.arange(ROWS))

@@ -228,7 +228,7 @@ def test_the_command_line_exports_and_shows(softscope, model, parts, tmp_path, m
     code, out, _ = softscope("guard show g.onnx --json")
     assert (code, json.loads(out)["sha256"]) == (0, guard.sha256)
     for line, message in (
-        (f"export {model} guard.safetensors -o g.bin", "the guarded model is an .onnx file"),
+        (f"export {model} guard.safetensors -o g.bin", "a name that ends in .onnx"),
         (f"export {model} guard.safetensors -o h.onnx --mean a,b", "--mean a,b: expected numbers"),
         (f"show {model}", "is not a guarded model"),
     ):

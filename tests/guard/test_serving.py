@@ -32,7 +32,7 @@ INFER = "/v2/models/guard/infer"
 
 @pytest.fixture
 def client(guard):
-    with TestClient(make_app(Service(guard), body_bytes=1 << 16, body_seconds=5)) as made:
+    with TestClient(make_app(Service(guard), body_bytes=1 << 16, body_seconds=60)) as made:
         yield made
 
 
@@ -234,7 +234,7 @@ def server(guard, tmp_path):
     process = subprocess.Popen([*command, "--port", str(port), "--state", "s.safetensors"], cwd=tmp_path)
     address = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(600):
+        while True:  # only pytest's own limit ends it
             try:
                 httpx.get(f"{address}/v2/health/ready")
                 break
@@ -247,12 +247,17 @@ def server(guard, tmp_path):
         process.wait()
 
 
+def post(address, rows):
+    """The status of a request without a limit in time: the machine may be busy."""
+    return httpx.post(address + INFER, json=asked(rows), timeout=None).status_code
+
+
 @pytest.mark.slow
 def test_a_stopped_server_answers_what_it_has_and_keeps_its_monitor(server, guard, world):
     address, process, folder = server
-    assert httpx.post(address + INFER, json=asked(world.fresh[:10])).status_code == 200
+    assert post(address, world.fresh[:10]) == 200
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) in (0, -signal.SIGTERM)
+    assert process.wait() in (0, -signal.SIGTERM)
     assert Monitor.load(folder / "s.safetensors", guard).evidence.rows == 10
 
 
@@ -262,8 +267,7 @@ def test_a_slow_body_is_given_up_and_others_are_served_meanwhile(server, world):
     host, port = address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as slow:
         slow.sendall(f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{".encode())
-        assert httpx.post(address + INFER, json=asked(world.fresh[:1])).status_code == 200
-        slow.settimeout(60)
+        assert post(address, world.fresh[:1]) == 200
         assert b" 408 " in slow.recv(1000)
 
 
@@ -274,7 +278,7 @@ def test_fifty_clients_are_all_answered_and_memory_stays(server, world):
     body = json.dumps(asked(world.fresh[:1])).encode()
 
     def send(count):
-        with httpx.Client(base_url=address, timeout=60) as own:
+        with httpx.Client(base_url=address, timeout=None) as own:
             return [own.post(INFER, content=body).status_code for _ in range(count)]
 
     def load(count):
@@ -285,7 +289,7 @@ def test_fifty_clients_are_all_answered_and_memory_stays(server, world):
     before = psutil.Process(process.pid).memory_info().rss
     assert load(80) == {200}
     assert psutil.Process(process.pid).memory_info().rss < before + (20 << 20)
-    text = httpx.get(address + "/metrics").text
+    text = httpx.get(address + "/metrics", timeout=None).text
     assert 'softscope_requests_total{status="200"} 5000.0' in text
 
 
@@ -307,7 +311,7 @@ def test_a_real_prometheus_scrapes_the_service_and_its_rules_fire(server, guard,
     """A Prometheus with our alert rules and one scrape per second, until it shows what the service counted."""
     address, _, folder = server
     for start in range(0, 100, 50):
-        assert httpx.post(address + INFER, json=asked(world.strange[start : start + 50])).status_code == 200
+        assert post(address, world.strange[start : start + 50]) == 200
     alarms = int(guard.alarms(world.strange).sum())
     port = free_port()
     rules, target = json.dumps(str(DOCS / "softscope-alerts.yml")), address.removeprefix("http://")

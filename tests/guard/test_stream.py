@@ -399,7 +399,7 @@ def test_an_output_that_is_no_regular_file_is_refused_and_stays(guard, source, t
 
 
 def test_an_output_that_is_no_parquet_file_is_refused(guard, source, tmp_path):
-    with pytest.raises(SoftscopeError, match=r"out\.csv: the output is a parquet file"):
+    with pytest.raises(SoftscopeError, match=r"out\.csv: expected a name that ends in \.parquet"):
         score_file(guard, source, tmp_path / "out.csv")
     (tmp_path / "dir.parquet").mkdir()
     with pytest.raises(SoftscopeError, match=r"dir\.parquet: is a folder"):

@@ -1,5 +1,6 @@
 """The command line. Files here parse words and call; they compute nothing and import heavy things inside functions."""
 
+import io
 import sys
 from typing import Any
 
@@ -11,6 +12,8 @@ def main() -> None:
     """Entry point: run the command; what goes wrong is one line on stderr and an exit code, never a traceback."""
     from ..errors import SoftscopeError
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files that no text can hold
     try:
         import typer
 

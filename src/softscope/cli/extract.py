@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..errors import printable
 from . import options
 from .opening import MODEL, BatchSize, DryRun, Limit, open_data, open_named, opens
 from .options import AsJson, Quiet
@@ -73,7 +74,8 @@ def written_line(written: "WrittenSet") -> str:
     """A feature file in a line: rows, accuracy, images left out."""
     accuracy = "" if written.accuracy is None else f", accuracy {written.accuracy:.2%}"
     bad = f", {len(written.skipped)} bad images left out (first: {written.skipped[0]})" if written.skipped else ""
-    return f"{written.path}: {written.rows:,} rows{accuracy}{bad}{' (was there already)' if written.cached else ''}"
+    cached = " (was there already)" if written.cached else ""
+    return printable(f"{written.path}: {written.rows:,} rows{accuracy}{bad}{cached}")
 
 
 def _chosen(sources: "dict[str, ImageSource]", split: list[str] | None, data: str) -> "dict[str, ImageSource]":

@@ -165,12 +165,12 @@ def export(
 
     With --size the graph takes images of any size and resizes them as Pillow does.
     """
+    from ..files import check_suffix
     from ..guard import Guard
     from ..images import Preprocessing
 
     asked = pixel_options(how)
-    if out.suffix.lower() != ".onnx":
-        raise SoftscopeError(f"{out}: the guarded model is an .onnx file", "Give it a name that ends in .onnx")
+    check_suffix(out, ".onnx")
     loaded = Guard.load(path)
     words = loaded.export(model, out, preprocessing=None if raw_input else Preprocessing().changed(**asked))
     show_guarded(out, words, as_json=as_json)

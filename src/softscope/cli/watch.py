@@ -36,8 +36,11 @@ def watch(
     as_json: AsJson = False,
 ) -> None:
     """Watch a stream for a change, without labels. Exit code 0: no change shown, 3: drift, 2: an error."""
-    from ..guard import Guard, Monitor, draw_evidence, watch_stream
+    from ..files import check_suffix
+    from ..guard import PICTURES, Guard, Monitor, draw_evidence, watch_stream
 
+    if picture is not None:
+        check_suffix(picture, *PICTURES)
     guard = Guard.load(path)
     if state is not None and state.exists():
         monitor = Monitor.load(state, guard)

@@ -162,6 +162,10 @@ class Curve:
     false_alarms: Floats
     caught: Floats
 
+    def __post_init__(self) -> None:
+        if not all(0 <= share <= 1 for share in (*self.false_alarms, *self.caught)):
+            raise SoftscopeError("a ROC curve with shares that are not from 0 to 1", "Write the file again")
+
 
 @dataclass(frozen=True)
 class ThresholdTable:

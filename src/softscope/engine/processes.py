@@ -17,6 +17,7 @@ from ..files import first_line
 from .threads import environment, limited_threads
 
 _ATTEMPTS = 2
+_CLEANING_SECONDS = 10.0
 
 
 class Pool:
@@ -52,6 +53,8 @@ class Pool:
                 for pipe in connection.wait(list(busy)):
                     self._collect(busy[pipe])
         finally:
+            for worker in self._workers:
+                worker.end()
             for worker in self._workers:
                 worker.stop()
         return [self._results[index] for index in range(len(self._items))]
@@ -121,10 +124,15 @@ class _Worker:
             return None
         return good, value
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Ask the process to end, without waiting for it."""
         self.pipe.close()
         self.process.terminate()
-        self.process.join(2)
+
+    def stop(self) -> None:
+        """End the process; a task has some seconds to clean up behind it."""
+        self.end()
+        self.process.join(_CLEANING_SECONDS)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()

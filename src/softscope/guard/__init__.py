@@ -14,7 +14,7 @@ from .guard import Guard
 if TYPE_CHECKING:
     from .browsing import write_page
     from .exporting import check_guarded, export_guarded
-    from .monitor import Evidence, Monitor, draw_evidence
+    from .monitor import PICTURES, Evidence, Monitor, draw_evidence
     from .serving import Service, serve
     from .stream import Summary, score_file
     from .watching import watch_stream
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "browsing": ("write_page",),
     "exporting": ("check_guarded", "export_guarded"),
-    "monitor": ("Evidence", "Monitor", "draw_evidence"),
+    "monitor": ("PICTURES", "Evidence", "Monitor", "draw_evidence"),
     "serving": ("Service", "serve"),
     "stream": ("Summary", "score_file"),
     "watching": ("watch_stream",),
@@ -30,6 +30,6 @@ _HOMES = {
 __getattr__ = lazily(__name__, _HOMES)
 
 __all__ = [
-    "Evidence", "Guard", "Monitor", "Promise", "Service", "Summary", "check_guarded", "draw_evidence",
+    "PICTURES", "Evidence", "Guard", "Monitor", "Promise", "Service", "Summary", "check_guarded", "draw_evidence",
     "export_guarded", "score_file", "serve", "watch_stream", "write_page",
 ]  # fmt: skip

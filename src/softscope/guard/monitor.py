@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats
 from ..errors import SoftscopeError
-from ..files import first_line
+from ..files import atomic_path, check_suffix, first_line
 from .conformal import check_rate
 from .saving import read_signed, write_signed
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .guard import Guard
 
 FORMAT, VERSION = "softscope.monitor", "1"
+PICTURES = (".png", ".svg")
 _POINTS = 512  # of the evidence over time that are kept for a picture
 _DRAWS = 2  # random numbers per row: a rank among equals, and a side of an edge that the score equals
 _SAME = 1e-12
@@ -221,8 +222,7 @@ def draw_evidence(monitor: Monitor, path: str | os.PathLike[str]) -> None:
 
     from matplotlib.figure import Figure
 
-    from ..files import atomic_path
-
+    check_suffix(path, *PICTURES)
     figure = Figure(figsize=(8, 3), layout="constrained")
     axes = figure.subplots()
     trace = monitor.trace
@@ -231,4 +231,4 @@ def draw_evidence(monitor: Monitor, path: str | os.PathLike[str]) -> None:
     axes.set(xlabel="rows of the stream", ylabel="evidence of a change, log10", title=str(monitor.evidence))
     axes.legend(loc="upper left")
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
-        figure.savefig(file, format=Path(path).suffix.lstrip(".") or "png", dpi=120)
+        figure.savefig(file, format=Path(path).suffix[1:], dpi=120)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import SoftscopeError
 from ..files import existing_file, first_line
+from ..models import onnx_session
 from .onnx_tensor import dimensions
 
 CLASSIFIER = "Export a classifier that ends in one linear layer (Gemm, or MatMul and Add) with its weights in the file"
@@ -119,16 +120,12 @@ def _shape(entry: Any) -> list[int]:
 def run(model: Any, feed: Feed, outputs: Sequence[str]) -> list[NDArray]:
     """The named tensors of a graph, outputs or not."""
     import onnx
-    import onnxruntime
 
     known = {output.name for output in model.graph.output}
     hidden = [name for name in dict.fromkeys(outputs) if name not in known]
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in hidden)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
     try:
-        session = onnxruntime.InferenceSession(serialised(model), options, ["CPUExecutionProvider"])
-        results: list[NDArray] = session.run(list(outputs), feed)
+        results: list[NDArray] = onnx_session(serialised(model)).run(list(outputs), feed)
         return results
     except Exception as error:  # onnxruntime's errors share no base class
         if isinstance(error, SoftscopeError):

@@ -4,7 +4,6 @@ The digest covers the metadata and every tensor; what remains of a file, the lay
 what we write for these contents. So there is no byte whose change goes unnoticed.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..arrays import Floats
-from ..canonical import parse_json, plain
+from ..canonical import content_digest, parse_json, plain
 from ..errors import SoftscopeError
 from ..estimators import ESTIMATORS, estimator, estimator_class
 from ..files import first_line, read_safetensors, safetensors_header, safetensors_preamble, stream_safetensors
@@ -59,7 +58,7 @@ def load_guard(path: str | os.PathLike[str]) -> Guard:
 def guard_sha256(guard: Guard) -> str:
     """The digest that is also in the guard's file."""
     tensors, words = contents(guard)
-    return digest(tensors, _metadata(FORMAT, VERSION, words))
+    return content_digest(tensors, _metadata(FORMAT, VERSION, words))
 
 
 def write_signed(
@@ -68,7 +67,7 @@ def write_signed(
     """Write tensors and plain values under one sha256, as a safetensors file, atomically."""
     metadata = _metadata(kind, version, words)
     blocks = {name: (tensor.dtype, tensor.shape, [tensor]) for name, tensor in tensors.items()}
-    stream_safetensors(path, blocks, metadata | {"sha256": digest(tensors, metadata)})
+    stream_safetensors(path, blocks, metadata | {"sha256": content_digest(tensors, metadata)})
 
 
 def read_signed(
@@ -127,21 +126,12 @@ def contents(guard: Guard) -> tuple[dict[str, NDArray], dict[str, Any]]:
     return tensors, words
 
 
-def digest(tensors: Mapping[str, NDArray], metadata: Mapping[str, str]) -> str:
-    """sha256 over the metadata and, in the order of their names, every tensor's name, type, shape and bytes."""
-    whole = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
-    for name, tensor in sorted(tensors.items()):
-        whole.update(json.dumps([name, tensor.dtype.str, tensor.shape]).encode())
-        whole.update(tensor.reshape(-1).view(np.uint8).data)
-    return whole.hexdigest()
-
-
 def _check_unchanged(path: str | os.PathLike[str], tensors: dict[str, NDArray], metadata: dict[str, str]) -> None:
     preamble = safetensors_preamble({name: (t.dtype, t.shape) for name, t in tensors.items()}, metadata)
     with open(path, "rb") as file:
         same = file.read(len(preamble)) == preamble
     words = {key: value for key, value in metadata.items() if key != "sha256"}
-    if not same or metadata.get("sha256") != digest(tensors, words):
+    if not same or metadata.get("sha256") != content_digest(tensors, words):
         raise SoftscopeError(f"{path}: has changed since it was saved (its sha256 differs)", "Copy it again")
 
 

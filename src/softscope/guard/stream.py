@@ -18,7 +18,7 @@ from ..arrays import check_columns, check_finite, chunk_rows
 from ..canonical import fingerprint
 from ..errors import SoftscopeError
 from ..features import FeatureSet
-from ..files import output_file
+from ..files import check_suffix, output_file
 from ..progress import Progress, silent
 from .conformal import Whole
 from .guard import Guard, judged
@@ -137,10 +137,9 @@ def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) ->
 
 
 def _checked_output(target: Path, source: Path) -> Path:
-    if target.suffix.lower() != ".parquet":
-        raise SoftscopeError(f"{target}: the output is a parquet file", "Give it a name that ends in .parquet")
+    check_suffix(target, ".parquet")
     file = output_file(target)  # a link is written through: the parts stand beside what it leads to
-    inside, place = source.resolve(), file.resolve()
+    inside, place = (Path(os.path.realpath(each)) for each in (source, file))
     if place == inside or place.parent == inside:
         raise SoftscopeError(f"{target}: would become part of its own input", "Choose another place for the output")
     return file

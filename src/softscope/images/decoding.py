@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SoftscopeError
+from ..errors import SoftscopeError, printable
 from ..files import first_line
 from .pixels import Images
 
@@ -91,7 +91,7 @@ class Decoder:
                 image = self._pixels(content, name)
             except (OSError, ValueError, SyntaxError, EOFError, IndexError, OverflowError) as error:
                 # Pillow's words end in an address in memory, which would make every run's files different ones.
-                bad.append(f"{name}: {first_line(error).partition(' <')[0]}")
+                bad.append(printable(f"{name}: {first_line(error).partition(' <')[0]}"))
                 continue
             images.append(image)
             positions.append(position)

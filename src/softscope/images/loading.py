@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import memory_bytes
 from ..errors import SoftscopeError
 from ..files import sha256
 from .decoded import keep, key_of, recall
@@ -163,7 +164,7 @@ def spelled(name: str) -> str:
 
 def _allocate(rows: int, shape: tuple[int, ...]) -> Images:
     needed = rows * int(np.prod(shape))
-    if hasattr(os, "sysconf") and needed > 0.8 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+    if needed > 0.8 * memory_bytes():
         raise SoftscopeError(
             f"{rows:,} images of {' x '.join(map(str, shape))} need {needed / 2**30:.1f} GiB, more than there is",
             "Load fewer with limit=, or smaller ones with size=",

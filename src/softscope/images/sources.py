@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import as_labels, spans
+from ..arrays import as_labels, memory_bytes, spans
 from ..errors import SoftscopeError
 from ..files import existing, reading
 from .decoding import Encoded
@@ -252,9 +252,15 @@ def _numpy_images(path: Path, name: str) -> ArrayImages:
     return ArrayImages(arrays[images[0]], labels, names, name)
 
 
+# Images shrink ten times at most; a file that unpacks to hundreds of times its size is made to fill memory.
+_UNPACKED_BYTES, _UNPACKED_TIMES = 1 << 29, 200
+
+
 def _check_room(path: Path, needed: int) -> None:
-    if hasattr(os, "sysconf") and needed > 0.8 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
-        raise SoftscopeError(f"{path}: needs {needed / 2**30:.1f} GiB, more than memory holds", "Save it as .npy")
+    if needed > 0.8 * memory_bytes() or needed > max(_UNPACKED_BYTES, _UNPACKED_TIMES * path.stat().st_size):
+        raise SoftscopeError(
+            f"{path}: would unpack to {needed / 2**30:.1f} GiB", "Save it as .npy, which isn't unpacked"
+        )
 
 
 def _hash(value: Any) -> str:

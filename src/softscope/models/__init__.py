@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .command import DiagnosisFiles, class_names, roles, write_features, write_splits
     from .extracting import extract, extract_sets
     from .files import Options, Part, WrittenSet, write_part
+    from .onnx import onnx_session
     from .onnx_graph import OnnxHead, find_head
     from .opened import OpenedModel, check_logits
     from .opening import open_model
@@ -24,6 +25,7 @@ _HOMES = {
     "command": ("DiagnosisFiles", "class_names", "roles", "write_features", "write_splits"),
     "extracting": ("extract", "extract_sets"),
     "files": ("Options", "Part", "WrittenSet", "write_part"),
+    "onnx": ("onnx_session",),
     "onnx_graph": ("OnnxHead", "find_head"),
     "opened": ("OpenedModel", "check_logits"),
     "opening": ("open_model",),
@@ -35,5 +37,5 @@ __getattr__ = lazily(__name__, _HOMES)
 __all__ = [
     "DiagnosisFiles", "OnnxHead", "OpenedModel", "Options", "Part", "Plan", "SetPlan", "TorchModel", "WrittenSet",
     "check_logits", "class_names", "extract", "extract_features", "extract_sets", "find_head", "first_images",
-    "make_plan", "open_model", "roles", "write_features", "write_part", "write_splits",
+    "make_plan", "onnx_session", "open_model", "roles", "write_features", "write_part", "write_splits",
 ]  # fmt: skip

@@ -6,11 +6,14 @@ The graph is walked back from its answer to the last linear layer; the tensors o
 import ast
 import os
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import memory_bytes
 from ..errors import SoftscopeError, out_of_memory
 from ..files import existing_file, first_line, sha256
 from ..head import Head
@@ -123,11 +126,35 @@ _LINKS: dict[Link, Any] = {
 }
 
 
+def onnx_session(content: bytes, **entries: str) -> Any:
+    """onnxruntime's session of a model, with these entries in its configuration.
+
+    A graph of a few bytes can ask for any amount of memory: more than half of this machine's is an error.
+    """
+    import onnxruntime
+
+    _bound_memory()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    for name, value in {"session.use_env_allocators": "1", **entries}.items():
+        options.add_session_config_entry(name, value)
+    return onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
+
+
+@cache
+def _bound_memory() -> None:
+    import onnxruntime as ort
+
+    place = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    with suppress(Exception):  # the program that uses this library has bounded it already
+        ort.create_and_register_allocator(place, ort.OrtArenaCfg(memory_bytes() // 2, -1, -1, -1))
+
+
 def _open(path: Any) -> tuple[OnnxHead, Any, tuple[str, ...] | None]:
     """The head, a session that also gives the tensors around it, and the class names in the file's metadata."""
     try:
         import onnx
-        import onnxruntime
+        import onnxruntime  # noqa: F401
     except ImportError as error:
         raise SoftscopeError("onnx and onnxruntime are not installed", "pip install 'softscope[onnx]'") from error
     try:
@@ -136,11 +163,8 @@ def _open(path: Any) -> tuple[OnnxHead, Any, tuple[str, ...] | None]:
         known = {output.name for output in model.graph.output}
         wanted = [name for name in (head.z, head.logits) if name not in known]
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(wanted))
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
         # Fused operations on 8-bit weights round the logits to a part in 500; the graph as it is written doesn't.
-        options.add_session_config_entry("session.disable_quant_qdq", "1")
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+        session = onnx_session(model.SerializeToString(), **{"session.disable_quant_qdq": "1"})
     except SoftscopeError:
         raise
     except Exception as error:  # those of protobuf and onnxruntime share no base class

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SoftscopeError
+from ..errors import SoftscopeError, printable
 from ..head import Head
 from ..images import Decoder, ImageSource, Preprocessing, balanced_rows, fit_images, spelled
 from ..progress import Progress, silent
@@ -56,7 +56,7 @@ class Plan:
             labels = "unlabelled" if each.labels is None else f"{len(np.unique(each.labels))} of the model's classes"
             lines.append(f"{each.name}: {len(each.rows):,} images, {labels}")
             lines += [f"note: {each.name}: {note}" for note in each.notes]
-        return lines + [f"note: {note}" for note in self.notes]
+        return [printable(line) for line in (*lines, *(f"note: {note}" for note in self.notes))]
 
 
 class Read(NamedTuple):

@@ -15,7 +15,8 @@ from .job import Job
 from .outputs import Counts
 from .plan import Unit
 
-# An actor that died with its node keeps the units it was given, and needs room elsewhere: half of the CPUs may go.
+# Of each actor and each reader. An actor that died with its node keeps the units it was given, and needs room
+# elsewhere: half of the CPUs may go. A node of one CPU must hold both, or readers would be waited for without end.
 _CPUS = 0.5
 
 
@@ -60,7 +61,8 @@ def score_on_cluster(
         _quieten()
         resources = ray.cluster_resources()
         gpus = int(resources.get("GPU", 0))
-        size = min(len(units), engine.workers or gpus or int(resources.get("CPU", 1)))
+        most = gpus or max(1, int(resources.get("CPU", 1)))
+        size = min(len(units), engine.workers or most, most)
         known, listed = ray.put(job), ray.put(list(units))  # once, however many tasks there are
 
         def read(row: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +72,7 @@ def score_on_cluster(
 
         scores = (
             from_items([{"number": number} for number in range(len(units))], override_num_blocks=len(units))
-            .map(read)
+            .map(read, num_cpus=_CPUS)
             .map_batches(
                 ScoreUnits,
                 fn_constructor_args=([known], [listed]),

@@ -45,23 +45,46 @@ def is_address(path: str) -> bool:
 
 def list_files(source: str, suffixes: tuple[str, ...]) -> list[InputFile]:
     """The file `source`, or the files with these suffixes in the folder `source` and below, sorted by path."""
+    root, listed = _listed_in_store(source) if is_address(source) else _listed_here(source)
+    wanted = [i for i in listed if PurePosixPath(i.path).suffix.lower() in suffixes and not _hidden(i.path, root)]
+    if not wanted:
+        raise SoftscopeError(f"{source}: there is no file to score", f"Give files of type {', '.join(suffixes)}")
+    return sorted(wanted, key=lambda file: file.path)
+
+
+def _listed_here(source: str) -> tuple[str, list[InputFile]]:
+    """The absolute path of a folder or file, and the regular files there. (pyarrow takes names in UTF-8 alone.)"""
+    root = os.path.abspath(existing(os.path.expanduser(source)))
+    if not os.path.isdir(root):
+        return root, [_state(str(existing_file(root)))]
+    seen, files = set(), []
+    for folder, below, names in os.walk(root, followlinks=True):
+        if (real := os.path.realpath(folder)) in seen:  # links that lead round in a circle
+            below.clear()
+            continue
+        seen.add(real)
+        files += [_state(path) for name in names if os.path.isfile(path := os.path.join(folder, name))]
+    return root, files
+
+
+def _state(path: str) -> InputFile:
+    state = os.stat(path)
+    return InputFile(path, state.st_size, state.st_mtime_ns)
+
+
+def _listed_in_store(source: str) -> tuple[str, list[InputFile]]:
     from pyarrow.fs import FileSelector, FileType
 
     system, root = _system(source)
     with _talking_to(source):
         info = system.get_file_info(root)
         if info.type == FileType.NotFound:
-            existing(source)  # its message
             raise SoftscopeError(f"{source}: no such file or folder", "Check the path")
-        if info.type == FileType.Directory:
-            listed = [i for i in system.get_file_info(FileSelector(root, recursive=True)) if i.type == FileType.File]
-        else:
-            listed = [info]
-    wanted = [i for i in listed if PurePosixPath(i.path).suffix.lower() in suffixes and not _hidden(i.path, root)]
-    if not wanted:
-        raise SoftscopeError(f"{source}: there is no file to score", f"Give files of type {', '.join(suffixes)}")
-    scheme = source.partition("://")[0] + "://" if is_address(source) else ""
-    return sorted((InputFile(scheme + i.path, i.size, i.mtime_ns or 0) for i in wanted), key=lambda file: file.path)
+        folder = info.type == FileType.Directory
+        listed = system.get_file_info(FileSelector(root, recursive=True)) if folder else [info]
+    scheme = source.partition("://")[0] + "://"
+    files = [InputFile(scheme + i.path, i.size, i.mtime_ns or 0) for i in listed if i.type == FileType.File]
+    return scheme + root, files
 
 
 def read_bytes(path: str) -> bytes | None:
@@ -104,10 +127,11 @@ class OutputFolder:
 
     def read(self, name: str) -> bytes | None:
         """The contents of the file `name`, or None where it isn't there."""
-        if not is_address(self.where) and os.path.exists(path := os.path.join(self.where, name)):
-            existing_file(path)  # a pipe would block
-        system, root = _system(self.where)
         try:
+            if not is_address(self.where):
+                path = os.path.join(self.where, name)
+                return existing_file(path).read_bytes() if os.path.lexists(path) else None
+            system, root = _system(self.where)
             with system.open_input_stream(f"{root}/{name}") as stream:
                 content: bytes = stream.read()
                 return content
@@ -142,12 +166,10 @@ class OutputFolder:
 
 
 def _system(path: str) -> tuple[Any, str]:
-    """pyarrow's file system for `path`, and the path within it."""
+    """pyarrow's file system for the address `path`, and the path within it."""
     import pyarrow as pa
     from pyarrow import fs
 
-    if not is_address(path):
-        return fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(path))
     if "?" in path:  # it would stand in every row of the output, keys and all
         raise SoftscopeError(
             f"{path.partition('?')[0]}: options after ? are not read",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats, chunk_rows, spans
-from ..errors import SoftscopeError
+from ..errors import SoftscopeError, printable
 from ..estimators import Estimator
 from ..guard import Guard
 
@@ -89,9 +89,9 @@ class Scorer:
         names = self.head.classes or [str(number) for number in range(self.head.n_classes)]
         return pa.table(
             {
-                "path": _words([block.path] * bool(count), np.zeros(count, np.int32))
+                "path": _words([printable(block.path)] * bool(count), np.zeros(count, np.int32))
                 if isinstance(block.path, str)
-                else pa.array(block.path, pa.string()),
+                else pa.array(map(printable, block.path), pa.string()),
                 "row": pa.array(block.row, pa.int64(), mask=block.row == NO_ROW),
                 "predicted": column(classes),
                 "class": _words(names, column(classes)),

@@ -151,7 +151,7 @@ def _check_apart(source: str, folder: OutputFolder) -> None:
     if is_address(source) or is_address(folder.where):
         apart = not f"{folder.where}/".startswith(f"{source.rstrip('/')}/")
     else:
-        apart = not Path(folder.where).resolve().is_relative_to(Path(source).resolve())
+        apart = not Path(os.path.realpath(folder.where)).is_relative_to(os.path.realpath(source))
     if not apart:
         raise SoftscopeError(f"{folder.where}: would become part of its own input", "Choose another folder")
 

@@ -1,7 +1,6 @@
 """X9 on a Ray cluster: a node that dies while it trains changes neither the result nor what was whole."""
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,17 +16,11 @@ from softscope.paper.experiments.x09_five_sets import measured, run
 from softscope.paper.experiments.x09_plans import SCALES, Recipe
 from softscope.runs import Store
 
+from ...clusters import cluster_of
+
 TINY = replace(
     SCALES["smoke"], recipes=dict.fromkeys(("digits-0-1-2", "digits-3-4-5", "digits-6-7-8"), Recipe(2)), runs=2
 )
-
-
-def wait_for(condition: Callable[[], object], seconds: float) -> bool:
-    for _ in range(int(seconds * 10)):
-        if condition():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def judged_steps(store: Path) -> list[Path]:
@@ -52,25 +45,18 @@ def test_a_node_killed_in_the_middle_of_x9_gives_the_result_of_a_single_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    ray = pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
+    pytest.importorskip("ray")
     store = tmp_path / "cluster"
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    try:
-        doomed = cluster.add_node(num_cpus=1)
-        cluster.wait_for_nodes()
+    with cluster_of(1, 1) as cluster:
         engine = Engine("ray", address=cluster.address, progress=False)
         with ThreadPoolExecutor(1) as pool:
             mapped = pool.submit(measured, TINY, Store(store), engine)
             # Some networks are judged, others not: with six tasks on two nodes the doomed one is at one of them.
-            assert wait_for(lambda: judged_steps(store) or mapped.done(), 900)
+            while not judged_steps(store) and not mapped.done():
+                time.sleep(0.1)
             kept = {path: path.stat().st_mtime_ns for path in judged_steps(store)}
-            cluster.remove_node(doomed, allow_graceful=False)
-            on_cluster = mapped.result(timeout=900)
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+            cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+            on_cluster = mapped.result()
     here = measured(TINY, Store(tmp_path / "local"), Engine(workers=1, progress=False))
     assert kept
     assert {path: path.stat().st_mtime_ns for path in kept} == kept, "what was whole was computed again"

@@ -12,6 +12,7 @@ from softscope.paper.filter import BLOCK, Range, Statistics, scan, scan_in_store
 from softscope.paper.filter.scan import _stored
 from softscope.runs import Store
 
+from ...clusters import cluster_of
 from .conftest import confident
 
 WHAT = Range(seed=3, start=0, stop=5 * BLOCK + 99, top=5)
@@ -33,18 +34,9 @@ def test_the_task_of_a_shard_travels_to_another_process(tmp_path: Path, plain: b
 @pytest.mark.slow
 def test_a_cluster_of_three_nodes_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    ray = pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
+    pytest.importorskip("ray")
     network, run = scanned(confident(3)), Store(tmp_path).run({"seed": 3}, kind="test")
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    try:
-        for _ in range(2):
-            cluster.add_node(num_cpus=1)
-        cluster.wait_for_nodes()
+    with cluster_of(1, 1, 1) as cluster:
         found, _ = scan_in_store(run, network, WHAT, Engine("ray", address=cluster.address, progress=False))
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
     assert _same(found, scan(network, WHAT))
     assert len(list(run.path.glob("scan-*"))) == len(WHAT.shards(64)) == 6

@@ -1,10 +1,8 @@
 """The scan gives the same bits however it is cut, threaded, or killed."""
 
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -105,16 +103,21 @@ def test_a_scan_needs_a_thread(tmp_path: Path, threads: int) -> None:
 
 
 _KILLED = """
-import sys
+import os, signal, sys
 sys.path.insert(0, sys.argv[2])
 from tests.paper.filter.conftest import confident
 from softscope.engine import Engine
 from softscope.paper.filter import Range, scan_in_store, scanned
 from softscope.runs import Store
 scan_module = sys.modules["softscope.paper.filter.scan"]
-scan_module.CHECKPOINT_SECONDS = 0.1
+scan_module.CHECKPOINT_SECONDS = 0
+left = int(sys.argv[4])
 def watch(done, found):
+    global left
     print(done, flush=True)
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
 run = Store(sys.argv[1]).run({"seed": 1}, kind="test")
 scan_in_store(run, scanned(confident(3)), Range(1, 0, int(sys.argv[3])), Engine(), threads=2, watch=watch)
 """
@@ -122,18 +125,14 @@ scan_in_store(run, scanned(confident(3)), Range(1, 0, int(sys.argv[3])), Engine(
 
 @pytest.mark.slow
 def test_kill_9_at_any_moment_leaves_the_same_bits(tmp_path: Path) -> None:
-    stop = 24 * BLOCK
+    stop = 12 * BLOCK
     root = str(Path(__file__).parents[3])
     command = [sys.executable, "-c", _KILLED, str(tmp_path), root, str(stop)]
     progress: list[int] = []
     for blocks in (3, 6, 2):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
-        assert process.stdout is not None
-        for _ in range(blocks):
-            progress.append(int(process.stdout.readline()))
-        time.sleep(0.05)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        killed = subprocess.run([*command, str(blocks)], stdout=subprocess.PIPE, text=True, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        progress += map(int, killed.stdout.split())
     assert max(progress) < stop
     assert progress[3] > BLOCK, "the second process should have continued from a checkpoint"
     run = Store(tmp_path).run({"seed": 1}, kind="test")

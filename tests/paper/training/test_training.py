@@ -144,12 +144,24 @@ def test_a_checkpoint_of_other_settings_data_or_network_is_refused(tmp_path, blo
         train(build("toy", features=8), points, labels, FAST, checkpoint_dir=tmp_path)
 
 
-@pytest.mark.parametrize("keep", [0, 100, -20])
-def test_a_damaged_checkpoint_is_said_and_done_again(tmp_path, blobs, caplog, keep):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[:100],
+        lambda content: content[:-20],
+        lambda content: content[:-20] + bytes([content[-20] ^ 1]) + content[-19:],
+        lambda content: content.replace(b"test_loss", b"test_lost"),
+        lambda content: content.replace(b".step", b".stop"),
+    ],
+    ids=["empty", "a beginning", "no end", "one bit", "another record", "another state"],
+)
+def test_a_damaged_checkpoint_is_said_and_done_again(tmp_path, blobs, caplog, damage):
     first = build("toy")
     train(first, *blobs, FAST, checkpoint_dir=tmp_path)
     content = (tmp_path / FILE).read_bytes()
-    (tmp_path / FILE).write_bytes(content[:keep])
+    assert damage(content) != content
+    (tmp_path / FILE).write_bytes(damage(content))
     second = build("toy")
     result = train(second, *blobs, FAST, checkpoint_dir=tmp_path)
     assert result.resumed_from == 0

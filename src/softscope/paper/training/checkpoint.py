@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...canonical import parse_json, plain
+from ...canonical import content_digest, parse_json, plain
 from ...errors import SoftscopeError
 from ...files import read_safetensors, write_safetensors
 from ...torch_door import nn, torch
@@ -23,6 +23,8 @@ from .settings import TrainSettings
 log = logging.getLogger(__name__)
 
 FILE = "checkpoint.safetensors"
+_FORMAT = "softscope.checkpoint.2"
+_UNSIGNED = "softscope.checkpoint"  # of a training that began before checkpoints had a checksum
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ def save_checkpoint(
         tensors |= {f"optimizer.{index}.{name}": _numpy(value) for name, value in slots.items() if value is not None}
     if average is not None:
         tensors |= {f"average.{index}": _numpy(mean) for index, mean in enumerate(average.means)}
-    metadata = {"format": "softscope.checkpoint", "of": of, "progress": json.dumps(asdict(state))}
-    write_safetensors(Path(folder) / FILE, tensors, metadata)
+    metadata = {"format": _FORMAT, "of": of, "progress": json.dumps(asdict(state))}
+    write_safetensors(Path(folder) / FILE, tensors, metadata | {"sha256": content_digest(tensors, metadata)})
 
 
 def load_checkpoint(
@@ -74,6 +76,9 @@ def load_checkpoint(
         return None
     try:
         tensors, metadata = read_safetensors(path)
+        stated = metadata.pop("sha256", None)
+        if metadata["format"] != _UNSIGNED and stated != content_digest(tensors, metadata):
+            raise ValueError("its sha256 differs")
         kept = parse_json(metadata["progress"])
         state = TrainingState(tuple(kept["history"]), str(kept["precision"]), float(kept["seconds"]))
     except (SoftscopeError, KeyError, ValueError, TypeError) as error:
