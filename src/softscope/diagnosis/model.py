@@ -368,9 +368,22 @@ class Diagnosis:
         return self
 
     def slim(self) -> "Diagnosis":
-        """The same numbers without what only a report draws: single inputs, curves, thresholds and the map."""
+        """The same numbers without what only a report draws (inputs, curves, thresholds, the map) and without paths."""
         plane = FinalLayerMap(x=(), y=(), confidence=(), explained=(), points={}, classes={})
-        return replace(self, inputs={}, test_mistakes=(), uncertainty={}, curves={}, thresholds={}, map=plane)
+        return replace(
+            self,
+            train=replace(self.train, file=None),
+            test=replace(self.test, file=None),
+            ood={name: replace(own, file=None) for name, own in self.ood.items()},
+            inputs={},
+            test_mistakes=(),
+            uncertainty={},
+            curves={},
+            thresholds={},
+            map=plane,
+            settings={name: value for name, value in self.settings.items() if name != "head"},
+            provenance={name: value for name, value in self.provenance.items() if name != "command"},
+        )
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.advice.verdict}: {self.advice.headline})"

@@ -190,7 +190,9 @@ def test_results_keep_what_another_machine_needs_to_go_on(store: Store, found: L
     settings, engine = replace(TINY, piecewise=True), Engine(workers=1, progress=False)
     x9 = replace(load(find("X9")[0]), scales={"smoke": settings})
     written = reproduce(x9, "smoke", store=store, engine=engine, folder=tmp_path)
-    assert len(list(tmp_path.glob("X9/networks/*.json"))) == 6
+    records = list(tmp_path.glob("X9/networks/*.json"))
+    assert len(records) == 6
+    assert not any(str(store.root) in record.read_text() for record in records), "paths of this machine stay here"
     elsewhere = Store(tmp_path / "empty", results=tmp_path)
     lines = measured(settings, elsewhere, engine)
     assert not any(own.in_store for runs in lines.values() for own in runs)

@@ -42,7 +42,7 @@ def _largest(home: Path) -> dict[str, Any] | None:
         path = home / f"{scale}.json"
         if path.exists():
             try:
-                kept = parse_json(path.read_bytes())
+                kept: dict[str, Any] = parse_json(path.read_bytes())
                 if not {"id", "rows", "command"} <= kept.keys():
                     return begun
                 if not kept.get("part"):
