@@ -7,6 +7,7 @@ the rows were cut: scores of the logits not at all, others not beyond the roundi
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import signature
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -169,11 +170,41 @@ class LogitReader(Estimator):
     """An estimator that reads a row and its logits, so that many of them can share one product with the head."""
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
-        return self._from_logits(rows, self.head_.logits(rows))
+        return self._from_block(Block(rows, self.head_.logits(rows)))
 
     @abstractmethod
-    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
+    def _from_block(self, block: "Block") -> NDArray:
         """Scores of one chunk of finite rows, whose logits are at hand."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows [N, H] with their logits [N, K], and what several scores read off them, each made once."""
+
+    rows: NDArray
+    logits: NDArray
+
+    @cached_property
+    def predicted(self) -> NDArray[np.int64]:
+        """The class with the largest logit."""
+        return self.logits.argmax(axis=1)
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """norm1(z)."""
+        return np.asarray(np.abs(self.rows).sum(axis=1, dtype=np.float64))
+
+    @cached_property
+    def below(self) -> Floats:
+        """Logits less the largest of their row."""
+        return np.asarray(self.logits - self.logits.max(axis=1, keepdims=True).astype(np.float64))
+
+    @cached_property
+    def softmax(self) -> Floats:
+        """s_i = exp(l_i) / sum_j exp(l_j)."""
+        powers = np.exp(np.maximum(self.below, -700.0))
+        powers /= powers.sum(axis=1, keepdims=True)
+        return powers
 
 
 def unit_rows(rows: NDArray) -> NDArray:

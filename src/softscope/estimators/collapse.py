@@ -10,7 +10,7 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments
-from .base import Info, LogitReader, each_chunk, register, square_norms
+from .base import Block, Info, LogitReader, each_chunk, register, square_norms
 
 
 class _AboutTheMean(LogitReader):
@@ -57,11 +57,9 @@ class FDBD(_AboutTheMean):
         super()._restore(state)
         self._weights = boundary_weights(self.head_)
 
-    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
-        predicted = logits.argmax(axis=1)
-        gaps = logits[np.arange(len(rows)), predicted, None].astype(np.float64) - logits
-        room = np.einsum("ij,ij->i", gaps, self._weights[predicted])
-        return np.asarray(-room / self._distances(rows))
+    def _from_block(self, block: Block) -> NDArray:
+        room = np.einsum("ij,ij->i", block.below, self._weights[block.predicted])
+        return np.asarray(room / self._distances(block.rows))
 
 
 @register
@@ -94,19 +92,19 @@ class NCI(_AboutTheMean):
         super()._fit(head, train, moments)
         alignment = size = 0.0
         for _, rows in each_chunk(train, self._chunk()):
-            alignment += float(self._alignment(rows, head.logits(rows)).sum())
-            size += float(np.abs(rows).sum(dtype=np.float64))
+            block = Block(rows, head.logits(rows))
+            alignment += float(self._alignment(block).sum())
+            size += float(block.sizes.sum())
         self.a_ = self.alpha * abs(alignment) / size if size > 0 else 0.0
 
-    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
-        return np.asarray(-self._alignment(rows, logits) - self.a_ * np.abs(rows).sum(axis=1, dtype=np.float64))
+    def _from_block(self, block: Block) -> NDArray:
+        return np.asarray(-self._alignment(block) - self.a_ * block.sizes)
 
-    def _alignment(self, rows: NDArray, logits: NDArray) -> Floats:
+    def _alignment(self, block: Block) -> Floats:
         """w_c'(z - mu) / norm(z - mu), from the logit l_c = w_c'z + b_c."""
-        predicted = logits.argmax(axis=1)
-        inner = logits[np.arange(len(rows)), predicted].astype(np.float64)
-        inner -= (self.head_.weight.astype(np.float64) @ self._mean + self.head_.bias)[predicted]
-        return np.asarray(inner / self._distances(rows))
+        inner = block.logits.max(axis=1).astype(np.float64)
+        inner -= (self.head_.weight.astype(np.float64) @ self._mean + self.head_.bias)[block.predicted]
+        return np.asarray(inner / self._distances(block.rows))
 
     def state(self) -> dict[str, NDArray]:
         return super().state() | {"a": np.array([self.a_])}
@@ -145,8 +143,8 @@ class SHE(LogitReader):
         every, right = sums / np.maximum(counts, 1.0)[:, :, None]
         self._patterns = np.where(counts[1][:, None] > 0, right, every)
 
-    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
-        return np.asarray(-np.einsum("ij,ij->i", rows, self._patterns[logits.argmax(axis=1)]))
+    def _from_block(self, block: Block) -> NDArray:
+        return np.asarray(-np.einsum("ij,ij->i", block.rows, self._patterns[block.predicted]))
 
     def state(self) -> dict[str, NDArray]:
         return {"patterns": self._patterns}

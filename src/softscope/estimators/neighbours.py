@@ -10,7 +10,7 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments
-from .base import Estimator, Info, LogitReader, register, unit_rows
+from .base import Block, Estimator, Info, LogitReader, register, unit_rows
 from .softmax import energy
 
 QUERY_ROWS = 512
@@ -135,12 +135,12 @@ class NNGuide(LogitReader):
             )
         self._take(bank)
 
-    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
-        guidance = np.empty(len(rows))
-        for span in spans(len(rows), QUERY_ROWS):
-            largest = _largest_products(unit_rows(rows[span]), self._bank, self.k_)[0]
+    def _from_block(self, block: Block) -> NDArray:
+        guidance = np.empty(len(block.rows))
+        for span in spans(len(guidance), QUERY_ROWS):
+            largest = _largest_products(unit_rows(block.rows[span]), self._bank, self.k_)[0]
             guidance[span] = largest.mean(axis=1, dtype=np.float64)
-        return energy(logits) * guidance
+        return energy(block.logits) * guidance
 
     def state(self) -> dict[str, NDArray]:
         return {"bank": self._bank}

@@ -10,8 +10,8 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments
-from .base import Info, LogitReader, each_chunk, register
-from .softmax import log_odds, softmax
+from .base import Block, Info, LogitReader, each_chunk, register
+from .softmax import log_odds
 
 
 @register
@@ -33,8 +33,8 @@ class GEN(LogitReader):
         if not self.gamma > 0 or self.top < 1:
             raise SoftscopeError(f"gen: gamma is {self.gamma}, top is {self.top}", "The paper uses 0.1 and 100")
 
-    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
-        return log_generalised_entropy(logits, self.gamma, self.top)
+    def _from_block(self, block: Block) -> NDArray:
+        return log_generalised_entropy(block.logits, self.gamma, self.top)
 
     def _plain(self, rows: NDArray) -> NDArray:
         return np.asarray(np.exp(self._uncertainty(rows)))
@@ -81,20 +81,17 @@ class KLMatching(LogitReader):
     def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
         sums, counts = np.zeros((head.n_classes, head.n_classes)), np.zeros(head.n_classes)
         for _, rows in each_chunk(train, self._chunk()):
-            logits = head.logits(rows).astype(np.float64)
-            predicted = np.eye(head.n_classes)[logits.argmax(axis=1)]
-            sums += predicted.T @ softmax(logits)
+            block = Block(rows, head.logits(rows))
+            predicted = np.eye(head.n_classes)[block.predicted]
+            sums += predicted.T @ block.softmax
             counts += predicted.sum(axis=0)
         known = counts > 0
         means = sums[known] / counts[known, None]
         self._log_means = np.log(np.maximum(means, np.finfo(np.float64).tiny))
 
-    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
-        below = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
-        powers = np.exp(np.maximum(below, -700.0))
-        totals = powers.sum(axis=1)
-        s = powers / totals[:, None]
-        minus_entropy = np.einsum("ij,ij->i", s, below) - np.log(totals)
+    def _from_block(self, block: Block) -> NDArray:
+        s = block.softmax
+        minus_entropy = np.einsum("ij,ij->i", s, block.below) + np.log(s.max(axis=1))
         return np.asarray(minus_entropy - (s @ self._log_means.T).max(axis=1))
 
     def state(self) -> dict[str, NDArray]:
@@ -114,7 +111,6 @@ class GradNorm(LogitReader):
 
     info = Info("R15", "gradnorm", "U_gradnorm", "-norm1(z) norm1(K s - 1)", ("head",), "Huang, Geng, Li 2021")
 
-    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
-        s = softmax(logits.astype(np.float64))
-        off_uniform = np.abs(s * self.head_.n_classes - 1.0).sum(axis=1)
-        return np.asarray(-np.abs(rows).sum(axis=1, dtype=np.float64) * off_uniform)
+    def _from_block(self, block: Block) -> NDArray:
+        off_uniform = np.abs(block.softmax * self.head_.n_classes - 1.0).sum(axis=1)
+        return np.asarray(-block.sizes * off_uniform)

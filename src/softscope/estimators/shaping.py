@@ -13,7 +13,7 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments
-from .base import Estimator, Info, LogitReader, register
+from .base import Block, Estimator, Info, LogitReader, register
 from .softmax import energy
 
 # More of the features' absolute sum below zero than this, and they don't come from a ReLU.
@@ -80,10 +80,10 @@ class Scale(LogitReader):
     def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
         check_not_negative(train, self.info.name)
 
-    def _from_logits(self, rows: NDArray, logits: NDArray) -> NDArray:
-        ratio = _sum_ratio(rows, _largest(rows, self.percentile))
+    def _from_block(self, block: Block) -> NDArray:
+        ratio = _sum_ratio(block.rows, _largest(block.rows, self.percentile))
         bias = self.head_.bias.astype(np.float64)
-        return energy((logits - bias) * np.exp(ratio)[:, None] + bias)
+        return energy((block.logits - bias) * np.exp(ratio)[:, None] + bias)
 
 
 @register

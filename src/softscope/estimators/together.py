@@ -7,7 +7,7 @@ import numpy as np
 
 from ..arrays import Floats, check_finite
 from ..errors import SoftscopeError
-from .base import Estimator, LogitReader
+from .base import Block, Estimator, LogitReader
 from .logits import COMPILE_ROWS, Cool, LogitEstimator, Task, blocks_of, in_turn, on_all_cores, reader_of, tasks_of
 
 
@@ -49,9 +49,10 @@ def uncertainties(fitted: Mapping[str, Estimator], z: Any) -> dict[str, Floats]:
             for name, column in zip(shared, reader(product)):
                 out[name][place] = column
             product += bias
+            block = Block(rows[span], product)
             for name, item in fitted.items():
                 if isinstance(item, LogitReader):
-                    out[name][place] = item._from_logits(rows[span], product)
+                    out[name][place] = item._from_block(block)
         for name, item in fitted.items():
             if name not in shared and not isinstance(item, LogitReader):
                 out[name][here] = item._uncertainty(rows)

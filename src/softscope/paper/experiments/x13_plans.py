@@ -62,7 +62,6 @@ def _narrow() -> tuple[NetworkPlan, ...]:
                 epochs=_RECIPES[name][1],
                 augment=AUGMENT_ALL[name],
                 standardise=True,
-                precision="float32",
                 threads=1,
             ),
         )
