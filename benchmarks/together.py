@@ -59,7 +59,8 @@ def _product_rows(fitted: dict[str, Estimator], head: Head, z: NDArray) -> Itera
     whitening = fitted["mahalanobis++"].state()["matrix"]
 
     def products(dtype: type) -> Callable[[], None]:
-        second, first = whitening.astype(dtype), np.ascontiguousarray(head.weight.T)
+        first: NDArray = np.ascontiguousarray(head.weight.T)
+        second: NDArray = whitening.astype(dtype)
 
         def multiply() -> None:
             for start in range(0, len(z), _CHUNK):
@@ -130,7 +131,7 @@ def _pytorch_ood(
 
     def work() -> dict[str, NDArray]:
         with torch.inference_mode():
-            parts = {name: [one.predict(part) for part in rows.split(_CHUNK)] for name, one in made.items()}
+            parts = {name: [one.predict(part) for part in torch.split(rows, _CHUNK)] for name, one in made.items()}
         return {name: torch.cat(values).numpy() for name, values in parts.items()}
 
     return work

@@ -31,7 +31,7 @@ def test_pytorch_ood_gives_the_values_that_our_scores_rank(peers, sharing):
 def test_each_row_says_what_it_was_measured_against():
     rows = list(bench._product_rows("five scores", HEAD, Z, repeats=1))
     assert len(rows) == 2
-    assert all("product" in row.against and row.theirs and row.target == 0.75 for row in rows)
+    assert all("product" in row.against and row.theirs and row.target == 0.85 for row in rows)
 
 
 def test_without_pytorch_ood_the_row_says_how_to_get_it(monkeypatch):

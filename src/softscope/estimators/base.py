@@ -187,7 +187,7 @@ class Block:
     @cached_property
     def predicted(self) -> NDArray[np.int64]:
         """The class with the largest logit."""
-        return self.logits.argmax(axis=1)
+        return np.asarray(self.logits.argmax(axis=1))
 
     @cached_property
     def sizes(self) -> Floats:

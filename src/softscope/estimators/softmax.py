@@ -115,7 +115,8 @@ def max_logit(logits: NDArray) -> Floats:
 
 def energy(logits: NDArray) -> Floats:
     """-log sum_i exp(l_i), the free energy at temperature 1."""
-    return Tail.of(logits).energy()
+    first = logits.max(axis=1).astype(np.float64)
+    return np.asarray(-first - np.log(np.exp(np.maximum(logits - first[:, None], _NEGLIGIBLE)).sum(axis=1)))
 
 
 def _sorted_parts(logits: NDArray, temperature: float = 1.0) -> tuple[Floats, Floats, Floats]:

@@ -1,19 +1,24 @@
 """X13: the leaderboard of scores."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from softscope.engine import Engine
-from softscope.estimators import ESTIMATORS, estimator
+from softscope.estimators import DEFAULT, ESTIMATORS, estimator
 from softscope.metrics import auroc, fpr_at_recall
 from softscope.paper.experiments import x13_board as board
 from softscope.paper.experiments import x13_leaderboard
 from softscope.paper.experiments.networks import trained
+from softscope.paper.experiments.x13_advice import COMMAND, advice_page
 from softscope.paper.experiments.x13_leaderboard import CHOICES, MIXTURES, kept_classes, linear_head, run
 from softscope.paper.experiments.x13_plans import SCALES, SEEN_CLASSES
 from softscope.runs import Store
 
 SMOKE = SCALES["smoke"]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +110,81 @@ def test_the_best_single_score_elsewhere_is_chosen_without_the_set_it_is_judged_
     assert [line["best single score elsewhere"] for line in lines] == ["knn", "max"]
     assert [line["its mean"] for line in lines] == ["50.0", "60.0"]
     assert board.best_single(areas, board.worst) == "max"
+
+
+def chosen(mean, worst):
+    line = {"chosen on the others": "knn, energy", "its mean": f"{mean:.1f}", "its worst": f"{worst:.1f}"}
+    return [line | {"left out": "each in turn"}, line | {"left out": "none"}]
+
+
+@pytest.mark.parametrize(
+    ("consensus", "left_out", "parts", "default"),
+    [
+        ((90.0, 80.0), (85.0, 70.0), "no", "consensus"),  # above knn's mean 83.5 and max's worst pair 79
+        ((90.0, 78.0), (95.0, 77.0), "no", "max"),  # new parts must win on both counts, and so must consensus
+        ((80.0, 70.0), (85.0, 80.0), "yes", "consensus"),  # judged by the left-out figures
+    ],
+)
+def test_the_default_follows_the_rule_that_was_written_before(consensus, left_out, parts, default):
+    areas = {
+        "knn": {"a / x": 99.0, "b / x": 68.0},
+        "max": {"a / x": 87.0, "b / x": 79.0},
+        "gen": {"a / x": 82.0, "b / x": 82.0},  # the best worst pair of all, but 1.5 below the best mean
+        "scale": {"a / x": 100.0},
+        "consensus": dict(zip(("a / x", "b / x"), (2 * consensus[0] - consensus[1], consensus[1]))),
+    }
+    if default == "consensus":
+        del areas["gen"]
+    lines = board.decision(areas, chosen(*left_out))
+    assert [lines[0]["answer"].split(":")[0], lines[-1]["answer"]] == [parts, default]
+
+
+def test_the_committed_default_is_the_one_that_the_committed_leaderboard_gives():
+    kept = json.loads((ROOT / "results" / "X13" / "laptop.json").read_text())
+    assert kept["tables"]["default"][-1]["answer"] == DEFAULT
+
+
+def test_the_page_of_advice_is_up_to_date_with_the_leaderboard():
+    page = (ROOT / "docs" / "which-score.md").read_text(encoding="utf-8")
+    assert page == advice_page(ROOT / "results"), f"docs/which-score.md is out of date: run {COMMAND}"
+
+
+def test_advice_reads_the_pairs_and_scores_of_each_situation(tmp_path):
+    def case(name, rows, **areas):
+        numbers = {
+            ood: {score: [area, 0, 0, 0] for score, area in zip(("knn", "max", "consensus"), own)}
+            for ood, own in areas.items()
+        }
+        facts = {"trained on": name, "classes": 3, "features": 10, "training rows": rows, "rectified": True}
+        return facts | {board.NUMBERS: numbers}
+
+    cases = [case("a", 5, far=(90.0, 60.0, 95.0)), case("b", 50, far=(80.0, 70.0, 85.0), unseen=(50.0, 99.0, 75.0))]
+    written = {"id": "X13", "rows": [], "command": "softscope reproduce X13", "tables": {"cases": cases}}
+    (tmp_path / "X13").mkdir()
+    (tmp_path / "X13" / "laptop.json").write_text(json.dumps(written))
+    page = advice_page(tmp_path)
+    assert "| the head alone | 3 | `max` 76.3 (60.0) | needs labels |" in page
+    assert "(far) | 2 | `consensus` 90.0 (85.0), `knn` 85.0 (80.0), `max` 65.0 (60.0) | 90.0 (85.0) |" in page
+    assert "(near) | 1 | `max` 99.0 (99.0)" in page
+    assert "| fewer training rows than features | 1 | `consensus` 95.0 (95.0)" in page
+    assert "| 20 classes or more | 0 |" in page
+
+
+def test_the_picture_has_a_line_of_dots_for_each_score_and_the_best_mean_on_top():
+    areas = {"max": {"a / x": 60.0, "a / unseen": 80.0}, "knn": {"a / x": 90.0, "a / unseen": 92.0}}
+    axes = board.picture(areas).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["max", "knn"]
+    drawn = {(float(x), float(y)) for line in axes.lines for x, y in zip(line.get_xdata(), line.get_ydata())}
+    assert {(60.0, 0.0), (80.0, 0.0), (70.0, 0.0), (90.0, 1.0), (92.0, 1.0), (91.0, 1.0)} <= drawn
+
+
+def test_scale_overnight_reads_the_networks_of_x9_and_x14():
+    from softscope.paper.experiments import x09_plans, x14_transformer
+
+    plans = SCALES["overnight"].networks
+    runs = x09_plans.SCALES["overnight"].single_runs()
+    assert plans[:5] == tuple(x09_plans.plans(runs[0]))
+    assert plans[5] == x14_transformer.plan(x14_transformer.SCALES["laptop"])
 
 
 def test_the_linear_head_of_two_classes_has_two_rows():

@@ -18,7 +18,7 @@ COMMAND = "python -m softscope.paper.experiments.page > docs/results.md"
 def results_page(results: Path) -> str:
     """The page as Markdown, its links relative to a folder beside `results`."""
     homes = sorted(results.iterdir(), key=_place) if results.exists() else []
-    experiments = [kept for home in homes if (kept := _largest(home))]
+    experiments = [kept for home in homes if (kept := largest_result(home))]
     if not experiments:
         raise SoftscopeError(f"{results}: no result of an experiment", "Run `softscope reproduce all`, then this again")
     return (
@@ -32,7 +32,7 @@ def _place(home: Path) -> tuple[int, str]:
     return int(digits or 0), home.name
 
 
-def _largest(home: Path) -> dict[str, Any] | None:
+def largest_result(home: Path) -> dict[str, Any] | None:
     """The result of the largest scale in an experiment's folder; what is no result of an experiment is passed over.
 
     Where that scale has not finished one run and a smaller one has, the smaller one, with the other under `begun`.

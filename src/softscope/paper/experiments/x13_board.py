@@ -1,17 +1,22 @@
 """X13's tables, from the numbers of each case: which score is best, on what, and by how much."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .verdict import Mean, Row, Statement
 from .x13_plans import BoardSettings
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 #: what combines other scores: all others are the single ones it is set against
 COMBINED = "consensus"
 NEAR = "unseen"
 NUMBERS = "AUROC, low, high, FPR95"
+#: points below the best mean within which the best worst pair decides
+WITHIN = 1.0
 
 #: pair ('trained on / OOD set') -> AUROC in percent
 Areas = Mapping[str, float]
@@ -103,6 +108,7 @@ def score_lines(cases: list[dict[str, Any]], timings: list[dict[str, Any]]) -> l
                 "worst pair": hardest,
                 "mean FPR95, %": f"{mean(passed[name]):.1f}",
                 "pairs": len(own),
+                "fit, s": f"{np.median([line['fit, s'] for line in cost]):.2g}",
                 "microseconds per row": f"{np.median([line['row, us'] for line in cost]):.3g}",
                 "state, MB": f"{max(line['state, MB'] for line in cost):.3g}",
             }
@@ -159,6 +165,65 @@ def chosen_parts(parts: list[dict[str, Any]], areas: Mapping[str, Areas]) -> lis
     return lines
 
 
+def decision(areas: Mapping[str, Areas], chosen: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The default by the rule of docs/consensus.md, from the lines of `chosen_parts`; one line for each step of it."""
+    in_turn, on_all = chosen[-2:]
+    left_out = {what: float(in_turn[f"its {what}"]) for what in ("mean", "worst")}
+    mine = {"mean": mean(areas[COMBINED]), "worst": worst(areas[COMBINED])}
+    anew = all(left_out[what] > mine[what] for what in mine)
+    words = {True: f"those chosen on all sets, {on_all['chosen on the others']}", False: "those of the first round"}
+    judged = left_out if anew else mine
+    single = {name: (mean(own), worst(own)) for name, own in complete(areas).items() if name != COMBINED}
+    best_mean, best_worst = (max(numbers) for numbers in zip(*single.values()))
+    wins = judged["mean"] > best_mean and judged["worst"] > best_worst
+    near_best = [name for name, numbers in single.items() if numbers[0] >= best_mean - WITHIN]
+    default = COMBINED if wins else max(near_best, key=lambda name: single[name][1])
+    best = f"best single scores: mean {best_mean:.1f}, worst pair {best_worst:.1f}"
+    return [
+        {
+            "question": "parts of consensus chosen anew, judged left out, above the first round's on both counts?",
+            "numbers": "mean {mean:.1f}, worst {worst:.1f}; ".format(**left_out)
+            + "the first round's: mean {mean:.1f}, worst {worst:.1f}".format(**mine),
+            "answer": f"{'yes' if anew else 'no'}: {words[anew]}",
+        },
+        {
+            "question": "consensus above every single score on both counts?",
+            "numbers": "mean {mean:.1f}, worst {worst:.1f}; ".format(**judged) + best,
+            "answer": "yes" if wins else "no",
+        },
+        {
+            "question": "default",
+            "numbers": "" if wins else f"the best worst pair among {', '.join(sorted(near_best))}",
+            "answer": default,
+        },
+    ]
+
+
+def picture(areas: Mapping[str, Areas]) -> "Figure":
+    """Every score that has every pair, the best mean on top: a dot for each pair, near ones apart, mean and worst."""
+    from ...reporting.style import FAINT, INK, OOD, PAGE, TRAIN, new_figure, style
+
+    whole = complete(areas)
+    names = sorted(whole, key=lambda name: mean(whole[name]))
+    with style():
+        figure = new_figure(PAGE, 0.8 + 0.19 * len(names))
+        axes = figure.subplots()
+        for place, name in enumerate(names):
+            for near, colour in ((False, TRAIN), (True, OOD)):
+                own = [area for pair, area in whole[name].items() if (NEAR in pair) == near]
+                label = ("unseen classes of the same set" if near else "another data set") if not place else None
+                axes.plot(own, [place] * len(own), ".", color=colour, alpha=0.5, markersize=4, label=label)
+            axes.plot(mean(whole[name]), place, "|", color=INK, markersize=11, label=None if place else "mean")
+            axes.plot(worst(whole[name]), place, "x", color=INK, markersize=5, label=None if place else "worst pair")
+        axes.axvline(50, color=FAINT, linewidth=0.8)
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(-0.7, len(names) - 0.3)
+        axes.set_xlabel("AUROC of a pair, %")
+        axes.grid(axis="x")
+        axes.legend(loc="lower left")
+    return figure
+
+
 SHOWN = {
     "scores": "Every score over all pairs; near pairs are classes of the same data set that the network never saw. "
     "FPR95: the share of OOD rows that pass where 95 % of the test rows do. Cost: CPU time per row with one thread, "
@@ -167,6 +232,7 @@ SHOWN = {
     "and what it reaches on this one.",
     "parts": "Other parts of the combined score, chosen by mean + worst AUROC on all training sets but the one left "
     "out, on whose pairs they are judged.",
+    "default": "The default by the rule that docs/consensus.md wrote down before the numbers.",
 }
 
 

@@ -79,15 +79,19 @@ def run(settings: BoardSettings, store: Store, engine: Engine) -> Iterator[Resul
 
 
 def _result(settings: BoardSettings, every: Sequence[Measured], left: Sequence[str]) -> Result:
-    cheap, full, parts = ([line for own in every for line in own.steps[i].json()] for i in range(3))
+    cheap, full, parts = ([line for own in every for line in _lines(own, i)] for i in range(3))
     cases = [board.joined(*two) for two in zip(cheap, full)]
     timings = [line for own in every for step in own.steps[:2] for line in step.json("timings")]
     areas = board.by_score(cases)
     tables = {"scores": board.score_lines(cases, timings), "cases": cases}
     if len(board.training_sets(areas[board.COMBINED])) > 1:
-        tables |= {"chosen elsewhere": board.elsewhere(areas), "parts": board.chosen_parts(parts, areas)}
+        chosen = board.chosen_parts(parts, areas)
+        tables |= {"chosen elsewhere": board.elsewhere(areas), "parts": chosen}
+        tables["default"] = board.decision(areas, chosen)
     return Result(
         rows=board.rows(areas),
+        figures={"leaderboard": board.picture(areas)},
+        captions={"leaderboard": "Every score on every pair, the best mean on top."},
         tables=tables,
         shown={name: words for name, words in board.SHOWN.items() if name in tables},
         notes=board.notes(settings, cases),
@@ -95,6 +99,18 @@ def _result(settings: BoardSettings, every: Sequence[Measured], left: Sequence[s
         seconds=sum(own.seconds for own in every),
         left=f"{len(left)} networks: {', '.join(left)}" if left else None,
     )
+
+
+def _lines(own: Measured, step: int) -> list[dict[str, Any]]:
+    """A step's lines; a transformer's OOD sets carry its name, as another network may have learned the same images."""
+    lines: list[dict[str, Any]] = own.steps[step].json()
+    if own.network.plan.net != "vit":
+        return lines
+    by_set = ("rows", NUMBERS, "AUROC")
+    return [
+        line | {key: {f"{ood}, vit": kept for ood, kept in line[key].items()} for key in by_set if key in line}
+        for line in lines
+    ]
 
 
 def _has_features(store: Store, plan: Any) -> bool:

@@ -12,6 +12,8 @@ from .x09_plans import plans as five_plans
 from .x10_plans import LAST
 from .x10_plans import SCALES as PHOTOGRAPHS
 from .x10_plans import plans as photograph_plans
+from .x14_transformer import SCALES as TRANSFORMER
+from .x14_transformer import plan as transformer_plan
 
 #: CIFAR-100's classes from here on are never learned: they are the near OOD set of its network.
 SEEN_CLASSES = 70
@@ -79,5 +81,8 @@ SCALES = {
         networks=tuple(five_plans(FIVE["smoke"])[:2]), heads=_heads("smoke")[2:], fewest=4, splits=1
     ),
     "laptop": BoardSettings(networks=_narrow(), heads=_heads("laptop")),
+    "overnight": BoardSettings(
+        networks=(*five_plans(FIVE["overnight"]), transformer_plan(TRANSFORMER["laptop"])), heads=_heads("laptop")
+    ),
     "paper": BoardSettings(networks=tuple(five_plans(FIVE["paper"])), heads=_heads("paper")),
 }
