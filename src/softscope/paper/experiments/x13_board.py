@@ -220,7 +220,7 @@ def picture(areas: Mapping[str, Areas]) -> "Figure":
         axes.set_ylim(-0.7, len(names) - 0.3)
         axes.set_xlabel("AUROC of a pair, %")
         axes.grid(axis="x")
-        axes.legend(loc="lower left")
+        figure.legend(loc="outside upper center", ncols=4)
     return figure
 
 
