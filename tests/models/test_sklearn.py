@@ -41,6 +41,9 @@ def test_the_head_gives_the_estimators_own_probabilities(estimator, classes):
         softmax(head.logits(features.array()), axis=1), estimator.predict_proba(X[rows]), rtol=1e-4, atol=1e-6
     )
     assert head.classes == tuple(map(str, range(classes)))
+    alone = sx.Head.from_sklearn(estimator)
+    assert np.array_equal(alone.weight, head.weight)
+    assert np.array_equal(alone.bias, head.bias)
     assert features.labels.tolist() == Y[rows].tolist()
 
 
@@ -72,6 +75,8 @@ def test_rows_of_another_width_are_one_clear_line():
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)).fit(X, Y)
     with pytest.raises(SoftscopeError, match="StandardScaler failed"):
         sx.extract(model, X[:, :5])
+    with pytest.raises(SoftscopeError, match="LogisticRegression failed: X has 5 features"):
+        sx.extract(model[-1], X[:, :5])
 
 
 @pytest.mark.parametrize("classes", [2, 3])

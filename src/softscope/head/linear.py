@@ -184,6 +184,31 @@ class Head:
         weight, bias = (last_layer := find_last_layer(model, probe, output)).weight_and_bias()
         return cls(weight, bias, classes, name=f"{type(model).__name__}.{last_layer.name}")
 
+    @classmethod
+    def from_sklearn(cls, estimator: Any) -> "Head":
+        """The last linear layer of a fitted scikit-learn classifier, or of the one that a Pipeline ends in.
+
+        W, b are `coef_`, `intercept_`, or the last of `coefs_`, `intercepts_` of a network; [0, w] for one logit.
+        """
+        while hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        name = type(estimator).__name__
+        if not hasattr(estimator, "classes_"):
+            raise SoftscopeError(f"{name}: is not fitted, or not a classifier", "Call fit first")
+        if hasattr(estimator, "coefs_"):
+            weight, bias = estimator.coefs_[-1].T, estimator.intercepts_[-1]
+        elif hasattr(estimator, "coef_"):
+            weight = np.atleast_2d(estimator.coef_)
+            bias = np.broadcast_to(np.asarray(estimator.intercept_, weight.dtype), (len(weight),))
+        else:
+            raise SoftscopeError(
+                f"{name}: has no linear last layer",
+                "Give LogisticRegression, SGDClassifier with log_loss, MLPClassifier, or a Pipeline that ends in one",
+            )
+        if len(weight) == 1:
+            weight, bias = np.concatenate([0 * weight, weight]), np.concatenate([0 * bias, bias])
+        return cls(weight, bias, tuple(map(str, estimator.classes_)), name=name)
+
     @cached_property
     def _directions(self) -> Floats:
         return _directions(self.weight)

@@ -12,7 +12,6 @@ from ..head import Head
 from ..images import Preprocessing
 from .opened import Layer, OpenedModel
 
-_HINT = "Give LogisticRegression, SGDClassifier with log_loss, MLPClassifier, or a Pipeline that ends in one"
 _READABLE = 1e-9  # below this 1 - p has fewer correct digits than the check asks for
 
 
@@ -24,14 +23,11 @@ class SklearnModel(OpenedModel):
 
     def __init__(self, estimator: Any) -> None:
         self._steps, self._last = _parted(estimator)
-        self.name = type(self._last).__name__
+        self._head = Head.from_sklearn(self._last)
+        self.name = self._head.name
         self.preprocessing = Preprocessing()
-        if not hasattr(self._last, "classes_"):
-            raise SoftscopeError(f"{self.name}: is not fitted", "Call fit first")
         self._is_network = hasattr(self._last, "coefs_")
-        if not self._is_network and not hasattr(self._last, "coef_"):
-            raise SoftscopeError(f"{self.name}: has no linear last layer", _HINT)
-        self.classes = tuple(map(str, self._last.classes_))
+        self.classes = self._head.classes
         self.words = {"classifier": "coefs_" if self._is_network else "coef_"}
 
     def describe(self) -> str:
@@ -40,44 +36,34 @@ class SklearnModel(OpenedModel):
         return f"scikit-learn {' + '.join([*steps, self.name])}"
 
     def prepare(self, probe: Any, layer: Layer = "after") -> Head:
-        """Weight and bias as the estimator has them; one-vs-rest models are refused: their answers are no softmax."""
+        """The head as the estimator has it, with the names that were given for its classes."""
         if layer != "after":
             raise SoftscopeError("features before the non-linearity need a torch model", "Use layer='after'")
-        weight, bias = self._weight_and_bias()
-        if len(weight) == 1:
-            weight, bias = np.concatenate([0 * weight, weight]), np.concatenate([0 * bias, bias])
-        return Head(weight, bias, self.classes, name=self.name)
+        return Head(self._head.weight, self._head.bias, self.classes, name=self.name)
 
     def read(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
         """Features, and logits from the model's own answer: decision_function, or log of predict_proba."""
-        z = self._features(inputs)
-        logits = self._own_logits(inputs, z)
-        return z, z, logits
-
-    def fingerprint(self) -> str:
-        """The same for the same weights and steps."""
-        weight, bias = self._weight_and_bias()
-        digest = hashlib.sha256(repr((self._steps, self._last)).encode())
-        digest.update(np.ascontiguousarray(weight).data)
-        digest.update(np.ascontiguousarray(bias).data)
-        return digest.hexdigest()
-
-    def _weight_and_bias(self) -> tuple[NDArray, NDArray]:
-        if self._is_network:
-            return self._last.coefs_[-1].T, self._last.intercepts_[-1]
-        weight = np.atleast_2d(self._last.coef_)
-        return weight, np.broadcast_to(np.asarray(self._last.intercept_, weight.dtype), (len(weight),)).copy()
-
-    def _features(self, inputs: Any) -> NDArray:
-        """What the last layer sees: the steps before, dense, through the hidden layers of a network."""
-        values = inputs
+        values, step = inputs, self._last
         try:
             for step in self._steps:
                 values = step.transform(values)
+            step = self._last
+            z = self._features(values)
+            return z, z, self._own_logits(values, z)
         except Exception as error:  # steps of the user's own may fail in any way they like
             raise SoftscopeError(
                 f"{type(step).__name__} failed: {first_line(error)[:200]}", "Check the inputs"
             ) from error
+
+    def fingerprint(self) -> str:
+        """The same for the same weights and steps."""
+        digest = hashlib.sha256(repr((self._steps, self._last)).encode())
+        digest.update(self._head.weight.data)
+        digest.update(self._head.bias.data)
+        return digest.hexdigest()
+
+    def _features(self, values: Any) -> NDArray:
+        """What the last layer sees: dense rows, through the hidden layers of a network."""
         z = np.asarray(values.toarray() if hasattr(values, "toarray") else values)
         if self._is_network:
             from sklearn.neural_network._base import ACTIVATIONS
@@ -88,19 +74,13 @@ class SklearnModel(OpenedModel):
                 activate(z)
         return z.astype(np.float32 if z.dtype == np.float32 else np.float64)
 
-    def _own_logits(self, inputs: Any, z: NDArray) -> NDArray:
+    def _own_logits(self, values: Any, z: NDArray) -> NDArray:
         """The model's own answer as logits: the check compares the head with it, and a shift of all logits is none."""
-        values = inputs
-        for step in self._steps:
-            values = step.transform(values)
         if not self._is_network and hasattr(self._last, "decision_function"):
             own = np.asarray(self._last.decision_function(values), np.float64)
             return np.stack([0 * own, own], 1) if own.ndim == 1 else own
-        weight, bias = self._weight_and_bias()
         own = np.log(np.maximum(self._last.predict_proba(values), 1e-300))
-        made = z @ weight.T + bias
-        if made.shape[1] == 1:
-            made = np.concatenate([0 * made, made], 1)
+        made = z @ self._head.weight.T + self._head.bias
         own += (made.max(1) - own.max(1))[:, None]
         # A probability near 0 has lost its digits (two classes: 1 - p), so it can only be compared as one near 0.
         lead = made.max(1, keepdims=True)
