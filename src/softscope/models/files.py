@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import spans
+from ..canonical import content_digest, parse_json
 from ..errors import SoftscopeError
 from ..features import FeatureSet
-from ..files import read_safetensors, safetensors_header, stream_safetensors, write_safetensors
+from ..files import read_safetensors, reading, safetensors_header, stream_safetensors, write_safetensors
 from ..images import write_thumbnails
 from ..progress import Progress, silent
 from .plan import Plan, SetPlan, read_set
@@ -73,13 +74,14 @@ def write_set(plan: Plan, name: str, path: str | os.PathLike[str], options: Opti
     if not cached:
         _extract(plan, chosen, target, key, options)
     features = FeatureSet.open(target)
-    skipped = tuple(json.loads(features.metadata.get("skipped", "[]")))
+    with reading(target, "feature"):
+        skipped, left_out = (parse_json(features.metadata[name]) for name in ("skipped", "skipped_rows"))
     images = target.with_name(f"{target.stem}-images.parquet")
     if options.keep_images and not (cached and images.is_file()):
-        kept = np.setdiff1d(np.arange(len(chosen.rows)), json.loads(features.metadata.get("skipped_rows", "[]")))
+        kept = np.setdiff1d(np.arange(len(chosen.rows)), left_out)
         write_thumbnails(images, chosen.source, chosen.rows[kept], chosen.decoder)
     accuracy = _accuracy(plan, features) if plan.opened.layer == "after" else None
-    return WrittenSet(name, str(target), len(features), skipped, accuracy, cached)
+    return WrittenSet(name, str(target), len(features), tuple(skipped), accuracy, cached)
 
 
 def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Options) -> None:
@@ -99,7 +101,7 @@ def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Optio
     for path in parts:
         kept, words = read_safetensors(path)
         numbers.append(kept["positions"])
-        skipped += json.loads(words["skipped"])
+        skipped += parse_json(words["skipped"])
         digest.update(kept["z"].data)
     positions = np.concatenate(numbers)
     if not len(positions):
@@ -118,7 +120,7 @@ def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Optio
         labels = chosen.labels[positions]
         tensors["labels"] = (labels.dtype, labels.shape, iter([labels]))
         digest.update(labels.data)
-    metadata["sha256"] = digest.hexdigest()
+    metadata["sha256"] = _signed(metadata, digest.hexdigest())
     stream_safetensors(target, tensors, metadata)
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -128,18 +130,17 @@ def write_part(plan: Plan, chosen: SetPlan, part: Part, options: Options) -> Non
     reads = list(read_set(plan, chosen, part.rows, options.batch, options.progress))
     features = np.concatenate([read.features for read in reads])
     positions = np.concatenate([read.positions for read in reads])
-    skipped = json.dumps([each for read in reads for each in read.bad])
-    digest = hashlib.sha256(features.tobytes() + positions.tobytes()).hexdigest()
-    write_safetensors(part.path, {"positions": positions, "z": features}, {"skipped": skipped, "sha256": digest})
+    tensors = {"positions": positions, "z": features}
+    metadata = {"skipped": json.dumps([each for read in reads for each in read.bad])}
+    write_safetensors(part.path, tensors, metadata | {"sha256": content_digest(tensors, metadata)})
 
 
 def _part_is_whole(path: Path, columns: int) -> bool:
     """Whether the part was written whole and is what was written."""
     try:
         tensors, metadata = read_safetensors(path)
-        rows, positions = tensors["z"], tensors["positions"]
-        digest = hashlib.sha256(rows.tobytes() + positions.tobytes()).hexdigest()
-        return rows.shape[1] == columns and metadata.get("sha256") == digest and "skipped" in metadata
+        stated = metadata.pop("sha256")
+        return tensors["z"].shape[1] == columns and stated == content_digest(tensors, metadata)
     except (SoftscopeError, KeyError, IndexError):
         return False
 
@@ -159,9 +160,15 @@ def _is_whole(path: Path, key: str) -> bool:
             digest.update(np.ascontiguousarray(rows).data)
         if features.labels is not None:
             digest.update(features.labels.data)
-        return features.metadata.get("sha256") == digest.hexdigest()
+        words = {name: text for name, text in features.metadata.items() if name != "sha256"}
+        return features.metadata.get("sha256") == _signed(words, digest.hexdigest())
     except SoftscopeError:
         return False
+
+
+def _signed(metadata: Mapping[str, str], digest: str) -> str:
+    """sha256 over the metadata of a feature file and the digest of its rows and labels."""
+    return hashlib.sha256(json.dumps([metadata, digest], sort_keys=True).encode()).hexdigest()
 
 
 def _key(plan: Plan, chosen: SetPlan, keep_images: bool) -> str:
