@@ -368,7 +368,7 @@ class Diagnosis:
         return self
 
     def slim(self) -> "Diagnosis":
-        """The same numbers without what only a report draws (inputs, curves, thresholds, the map) and without paths."""
+        """The same numbers without what only a report says (inputs, curves, map, self-check) and without paths."""
         plane = FinalLayerMap(x=(), y=(), confidence=(), explained=(), points={}, classes={})
         return replace(
             self,
@@ -381,6 +381,7 @@ class Diagnosis:
             curves={},
             thresholds={},
             map=plane,
+            self_check=(),
             settings={name: value for name, value in self.settings.items() if name != "head"},
             provenance={name: value for name, value in self.provenance.items() if name != "command"},
         )
