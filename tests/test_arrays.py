@@ -116,7 +116,7 @@ def test_labels_are_copied():
         ([0.0, 1.0, 2.0, 1.0], "expected whole-number labels, found float64"),
         ([True, False, True, True], "found bool"),
         (["a", "b", "c", "d"], "found <U1"),
-        (np.eye(4, dtype=int), r"expected one label a row, found shape \(4, 4\)\. Use labels.argmax"),
+        (np.eye(4, dtype=int), r"expected one label per row, found shape \(4, 4\)\. Use labels.argmax"),
         (np.array([0, 1, 2, 2**63], np.uint64), r"row 3 has label 9223372036854775808, expected 0\.\.2"),
     ],
 )

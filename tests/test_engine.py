@@ -18,7 +18,6 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from softscope import engine
 from softscope.engine import Engine
 from softscope.engine.cluster import joined
 from softscope.engine.threads import limited_threads
@@ -117,8 +116,8 @@ def tasks(tasks_folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_results_keep_the_order_of_the_items_here_and_in_processes(tasks: ModuleType) -> None:
     items = list(range(12))
     expected = [number * number for number in items]
-    assert engine.map(tasks.square, items, workers=1) == expected
-    assert engine.map(tasks.square, items, workers=2) == expected
+    assert Engine(workers=1).map(tasks.square, items) == expected
+    assert Engine(workers=2).map(tasks.square, items) == expected
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -141,32 +140,32 @@ def test_one_worker_runs_in_this_process_so_that_a_local_function_will_do() -> N
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_softscope_error_of_a_task_reaches_the_caller_as_it_is(tasks: ModuleType, workers: int) -> None:
     with pytest.raises(SoftscopeError, match=r"three is bad\. Use four"):
-        engine.map(tasks.refuse, [1, 2, 3], workers=workers)
+        Engine(workers=workers).map(tasks.refuse, [1, 2, 3])
 
 
 def test_another_error_carries_the_workers_traceback(tasks: ModuleType) -> None:
     with pytest.raises(ValueError, match="four is worse") as caught:
-        engine.map(tasks.refuse, [4, 4], workers=2)
+        Engine(workers=2).map(tasks.refuse, [4, 4])
     assert "in refuse" in "".join(caught.value.__notes__)
 
 
 def test_a_crashed_workers_item_is_tried_once_more(tasks: ModuleType, tmp_path: Path) -> None:
-    assert engine.map(partial(tasks.crash_once, str(tmp_path)), range(5), workers=2) == [0, 1, 2, 3, 4]
+    assert Engine(workers=2).map(partial(tasks.crash_once, str(tmp_path)), range(5)) == [0, 1, 2, 3, 4]
 
 
 def test_an_item_that_crashes_twice_is_named(tasks: ModuleType) -> None:
     with pytest.raises(SoftscopeError, match=r"task 1 \(1\) ended its process 2 times \(exit code 7\)"):
-        engine.map(tasks.crash_always, [0, 1, 2], workers=2)
+        Engine(workers=2).map(tasks.crash_always, [0, 1, 2])
 
 
 def test_a_task_that_can_not_travel_is_one_clear_line() -> None:
     with pytest.raises(SoftscopeError, match="can't be sent to another process"):
-        engine.map(lambda number: number, [1, 2], workers=2)
+        Engine(workers=2).map(lambda number: number, [1, 2])
 
 
 def test_a_result_that_can_not_travel_is_one_clear_line(tasks: ModuleType) -> None:
     with pytest.raises(SoftscopeError, match="result can't be sent back"):
-        engine.map(tasks.unpicklable_result, [1, 2], workers=2)
+        Engine(workers=2).map(tasks.unpicklable_result, [1, 2])
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -203,7 +202,7 @@ def test_a_wrong_engine_is_one_clear_line(wrong: dict[str, Any], message: str) -
 def test_missing_ray_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SoftscopeError, match=r"pip install 'softscope\[ray\]'"):
-        engine.map(str, [1], engine="ray")
+        Engine("ray").map(str, [1])
 
 
 def test_importing_the_engine_is_light() -> None:
@@ -239,10 +238,10 @@ def test_no_worker_outlives_an_interrupted_or_killed_parent(tasks_folder: Path, 
             import functools, sys
             sys.path.insert(0, {str(tasks_folder)!r})
             import engine_tasks
-            from softscope import engine
+            from softscope.engine import Engine
             if __name__ == "__main__":
                 try:
-                    engine.map(functools.partial(engine_tasks.sleep, {str(tmp_path)!r}), range(4), workers=2)
+                    Engine(workers=2).map(functools.partial(engine_tasks.sleep, {str(tmp_path)!r}), range(4))
                 except KeyboardInterrupt:
                     print("interrupted")
         """)
@@ -270,16 +269,16 @@ def quiet_ray(monkeypatch: pytest.MonkeyPatch, tasks_folder: Path) -> ModuleType
 @pytest.mark.slow
 def test_ray_started_here_gives_the_same_results_errors_and_threads(quiet_ray: ModuleType, tasks: ModuleType) -> None:
     with pytest.raises(SoftscopeError, match=r"three is bad\. Use four"):
-        engine.map(tasks.refuse, [1, 3], engine="ray", workers=2)
+        Engine("ray", workers=2).map(tasks.refuse, [1, 3])
     assert not quiet_ray.is_initialized()
-    local = engine.map(tasks.square, range(5))
+    local = Engine().map(tasks.square, range(5))
     quiet_ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        assert engine.map(tasks.square, range(5), engine="ray") == local
-        assert [found[:2] for found in engine.map(tasks.threads, range(2), engine="ray")] == [(1, "1")] * 2
+        assert Engine("ray").map(tasks.square, range(5)) == local
+        assert [found[:2] for found in Engine("ray").map(tasks.threads, range(2))] == [(1, "1")] * 2
         assert quiet_ray.is_initialized()  # who connected, disconnects
         with pytest.raises(SoftscopeError, match=r"task 1 \(1\) was lost 4 times"):
-            engine.map(tasks.crash_always, [0, 1], engine="ray")
+            Engine("ray").map(tasks.crash_always, [0, 1])
     finally:
         quiet_ray.shutdown()
 
@@ -325,7 +324,7 @@ def test_a_ray_started_here_listens_on_loopback_alone_and_refuses_strangers(quie
 @pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_one_clear_line(quiet_ray: ModuleType) -> None:
     with pytest.raises(SoftscopeError, match=r"can't join the Ray cluster at 127\.0\.0\.1:1"):
-        engine.map(str, [1], engine="ray", address="127.0.0.1:1")
+        Engine("ray", address="127.0.0.1:1").map(str, [1])
 
 
 @pytest.mark.slow
@@ -339,7 +338,7 @@ def test_a_node_killed_in_the_middle_loses_nothing_and_repeats_nothing_whole(
         capfd.readouterr()
         task = partial(tasks.stored, Store(tmp_path / "store"), str(log))
         with ThreadPoolExecutor(1) as pool:
-            mapped = pool.submit(engine.map, task, range(6), engine="ray", address=cluster.address)
+            mapped = pool.submit(Engine("ray", address=cluster.address).map, task, range(6))
             wait_for(lambda: numbers(log, "whole") == {0})
             wait_for(lambda: numbers(log, f"begun-{doomed.node_id}") - {0})
             cluster.remove_node(doomed, allow_graceful=False)

@@ -83,7 +83,7 @@ REFUSED = {
     "vector.npz": (lambda p: np.savez_compressed(p, z=Z[0]), r"z: expected a matrix .* \(5,\)"),
     "empty.npz": (lambda p: np.savez_compressed(p, z=Z[:0]), r"z: is empty, shape \(0, 5\)"),
     "few.npz": (lambda p: np.savez(p, z=Z, labels=LABELS[:9]), "labels: 9 labels for 101 rows"),
-    "one_hot.npz": (lambda p: np.savez(p, z=Z, labels=np.eye(4, dtype=int)[LABELS]), r"one label a row, .*argmax"),
+    "one_hot.npz": (lambda p: np.savez(p, z=Z, labels=np.eye(4, dtype=int)[LABELS]), r"one label per row, .*argmax"),
     "by_column.npz": (lambda p: np.savez_compressed(p, z=np.asfortranarray(Z)), "is compressed column by column"),
     "no_zip.npz": (lambda p: p.write_bytes(npy_bytes(Z)), r"not a whole npz file \(File is not a zip file\)"),
     "text.npz": (lambda p: npz_with(p, z=b"hello"), "not a whole npz file"),

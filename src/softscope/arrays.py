@@ -98,7 +98,7 @@ def check_labels(dtype: np.dtype, shape: tuple[int, ...], name: str, *, rows: in
     if dtype.kind not in "iu":
         raise SoftscopeError(f"{name}: expected whole-number labels, found {dtype}", "Use labels.astype(np.int64)")
     if len(shape) != 1:
-        raise SoftscopeError(f"{name}: expected one label a row, found shape {shape}", "Use labels.argmax(1)")
+        raise SoftscopeError(f"{name}: expected one label per row, found shape {shape}", "Use labels.argmax(1)")
     if rows is not None and shape[0] != rows:
         raise SoftscopeError(f"{name}: {shape[0]} labels for {rows} rows", "Save features and labels together")
 
@@ -125,7 +125,7 @@ def check_finite(array: NDArray, name: str, *, first_row: int = 0, numbers: NDAr
         number = first_row + span.start + row if numbers is None else numbers[span.start + row]
         raise SoftscopeError(
             f"{name}: row {number} holds {array[span][(row, *column)]}, expected finite numbers",
-            "Drop the rows with NaN or inf, or mend what made them",
+            "Drop the rows with NaN or inf, or fix their source",
         )
 
 

@@ -196,5 +196,5 @@ def test_diagnose_takes_the_options_of_a_model(tmp_path):
     with pytest.raises(SoftscopeError, match="limit 0"):
         sx.diagnose(Wrapped(), **sets, limit=0)
     head = sx.Head(np.eye(3, dtype=np.float32))
-    with pytest.raises(SoftscopeError, match="size: said of a model, but a Head"):
+    with pytest.raises(SoftscopeError, match="size: options of a model, but a Head"):
         sx.diagnose(head, train=ROWS, test=ROWS, ood={"far": ROWS}, size=224)

@@ -53,30 +53,31 @@ def fit(
     ] = False,
     engine: options.EngineName = "local",
     address: options.Address = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit an estimator on training features and calibrate its alarms on other known inputs."""
-    from rich.console import Console
-
     from ..engine import Engine
     from ..estimators import DEFAULT
     from ..estimators import estimator as made_of
     from ..features import FeatureSet
     from ..guard import Guard
     from ..head import Head
+    from ..progress import bar
     from ..scoring import sharded_features
 
     where = Engine(engine, address=address, progress=False)
     estimator = estimator or DEFAULT
-    if train is None and "train" in made_of(estimator).info.needs:
+    if train is None and "train" in made_of(estimator).needs:
         raise SoftscopeError(f"{estimator} needs training features", "Give them with --train")
     layer = Head.load(head)
     known = FeatureSet.open(calibration)
     with (
         nullcontext() if train is None else sharded_features(train, where) as seen,
         warnings.catch_warnings(record=True) as caught,
-        Console(stderr=True).status(f"fitting {estimator}, calibrating on {len(known):,} rows"),
+        bar(show=not quiet) as progress,
     ):
+        progress(f"fitting {estimator}, calibrating on {len(known):,} rows", 0, 0)
         warnings.simplefilter("always", UserWarning)
         made = Guard.fit(layer, seen, known, estimator, false_alarms, confidence=confidence, per_class=per_class)
     for warning in caught:

@@ -34,7 +34,7 @@ def tune(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search the options of the density: covariance, components, ridge, neurons, z or log z, EM or one a class.
+    """Search the options of the density: covariance, components, ridge, neurons, z or log z, with or without EM.
 
     Settings are chosen by held-out likelihood and, with --ood, by AUROC. Interrupted, it continues where it stopped.
     """

@@ -141,7 +141,7 @@ class Inputs:
     """What became of every input of one OOD set at 5 % false alarms on test."""
 
     counts: dict[str, int]  # by letter of OUTCOMES
-    codes: str  # one letter a row
+    codes: str  # one letter per row
     taken_for: Counts  # rows predicted as each class
     let_through: Counts  # of those, rows that plain entropy let through
     examples: tuple[InputRow, ...]  # the most confident first

@@ -81,7 +81,7 @@ def diagnose(
         head, train, test, ood, probes = _extracted(head, train, test, ood or {}, probes or {}, model_options)
     elif model_options:
         raise SoftscopeError(
-            f"{', '.join(model_options)}: said of a model, but a Head and features were given", "Leave it out"
+            f"{', '.join(model_options)}: options of a model, but a Head and features were given", "Leave it out"
         )
     # Loaded before threads are limited, which would else last beyond this call.
     import sklearn.ensemble

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats
+from ..arrays import Floats, check_columns
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
@@ -33,11 +33,7 @@ def check_inputs(head: Head, train: FeatureSet, test: FeatureSet, ood: Mapping[s
         if not isinstance(name, str) or not name.strip() or name in ("train", "test"):
             raise SoftscopeError(f"an OOD set can't be called {name!r}", "Choose a name other than train and test")
     for features in (train, test, *ood.values()):
-        if features.n_features != head.n_features:
-            raise SoftscopeError(
-                f"{features.name}: has {features.n_features} columns, the head ({head.name}) expects {head.n_features}",
-                "Take features from the layer that feeds the head, from the same network",
-            )
+        check_columns(features.n_features, features.name, columns=head.n_features, owner=f"the head ({head.name})")
         if len(features) < 2:
             raise SoftscopeError(f"{features.name}: has {len(features)} row", "Give at least 2, better a few hundred")
     if train.labels is None:

@@ -1,6 +1,6 @@
 """Map a task over items: on the cores of this machine, or on many machines with Ray.
 
-    Engine("local").map(task, items, threads=1)       # or engine.map(task, items, engine="ray", address="auto")
+    Engine().map(task, items, threads=1)              # or Engine("ray", address="auto").map(...)
 
 Results come back in the order of the items. `threads` is what one task may use; it belongs to the settings of an
 experiment, because the number of threads can change the last bits of a sum. Tasks keep what is large in the run store,
@@ -40,7 +40,7 @@ class Engine:
         if self.name not in ENGINES:
             raise SoftscopeError(f"engine {self.name!r} is not known", f"Use one of: {', '.join(ENGINES)}")
         if self.workers is not None and self.workers < 1:
-            raise SoftscopeError(f"{self.workers} workers can't do anything", "Use at least 1 worker")
+            raise SoftscopeError(f"workers {self.workers}: too small", "Use at least 1 worker")
         if self.address is not None and self.name != "ray":
             raise SoftscopeError("an address needs engine 'ray'", "Use --engine ray --address ...")
 
@@ -96,25 +96,6 @@ class Engine:
             if error is not None:
                 raise error
             yield result
-
-
-def map(
-    task: Callable[[Any], Any],
-    items: Sequence[Any],
-    *,
-    engine: str = "local",
-    workers: int | None = None,
-    address: str | None = None,
-    progress: bool = True,
-    threads: int = 1,
-) -> list[Any]:
-    """`Engine(engine, workers, address, progress).map(task, items, threads=threads)`.
-
-    >>> import math
-    >>> map(math.sqrt, [1, 4, 9], workers=1, progress=False)
-    [1.0, 2.0, 3.0]
-    """
-    return Engine(engine, workers, address, progress).map(task, items, threads=threads)
 
 
 def _map_here(task: Callable[[Any], Any], items: list[Any], threads: int, tick: Callable[[Any], None]) -> list[Any]:

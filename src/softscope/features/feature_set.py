@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..arrays import as_array, as_labels, as_rows, check_finite, chunk_rows
 from ..errors import SoftscopeError, printable
 from ..files import existing, stream_safetensors
-from .sources import ArraySource, Opened, RangeSource, Source
+from .sources import ArraySource, Opened, RangeSource, Source, open_safetensors
 
 _FORMATS = ".safetensors, .npz, .npy, .parquet or a folder of .parquet files"
 
@@ -191,8 +191,6 @@ def _open(path: str | os.PathLike[str], labels: bool) -> Opened:
 
         return open_parquet(path, labels=labels)
     if suffix == ".safetensors":
-        from .safetensors_files import open_safetensors
-
         return open_safetensors(path, labels=labels)
     if suffix in (".npz", ".npy"):
         from .numpy_files import open_npy, open_npz

@@ -214,7 +214,7 @@ def _float_type(kind: "pa.DataType", name: str) -> np.dtype:
     if not pa.types.is_floating(kind):
         raise SoftscopeError(
             f"{name}: expected float32 or float64, found {first_line(ValueError(kind))}",
-            "Cast the column, or drop it where it is no feature",
+            "Cast the column, or drop it if it is not a feature",
         )
     return np.promote_types(kind.to_pandas_dtype(), np.float32)
 

@@ -60,14 +60,6 @@ class HeadRegion(Region):
     def uncertainty(self, z: NDArray) -> Floats:
         return self.score(self.head.logits(z))
 
-    def reduced(self) -> tuple["HeadRegion", Floats]:
-        """The same region in the coordinates y = B'z of the span of the weights, and B, orthonormal [H, rank]."""
-        weight = self.head.weight.astype(np.float64)
-        _, sizes, rows = np.linalg.svd(weight, full_matrices=False)
-        rank = max(1, int((sizes > sizes[0] * max(weight.shape) * np.finfo(np.float64).eps).sum()))
-        basis = rows[:rank].T
-        return HeadRegion(Head(weight @ basis, self.head.bias), self.score, self.threshold), basis
-
 
 @dataclass(frozen=True)
 class ScoreRegion(Region):
@@ -262,23 +254,12 @@ def slab_offset(head: Head, mixture: KnownMixture, epsilon: float = 0.05) -> flo
     return _root(excess, 0.0, reach)
 
 
-def gaussian_offset(head: Head, mixture: KnownMixture, epsilon: float = 0.05) -> float:
-    """T6 as corrected: the alpha that solves pi_1 erf(.) + pi_2 erf(.) = 1 - 2 epsilon; class 1 is component 0.
+def gaussian_coverage(seen: Projection, alpha: float) -> float:
+    """T6 as corrected: pi_1 erf(.) + pi_2 erf(.), 1 - 2 epsilon at the half width alpha; class 1 is component 0.
 
     pi_1 erf((w'mu_1 - w'(z_0 + a w)) / sqrt(2 w'Sigma_1 w)) + pi_2 erf((w'(z_0 - a w) - w'mu_2) / sqrt(2 w'Sigma_2 w)).
     Neglects each class's far tail, so it needs linearly separable classes; `slab_offset` does not.
     """
-    seen = projection(head, mixture)
-
-    def excess(alpha: float) -> float:
-        return gaussian_coverage(seen, alpha) - (1.0 - 2.0 * epsilon)
-
-    reach = float((np.abs(seen.means) + 40.0 * seen.deviations).max()) / seen.squared_norm
-    return _root(excess, -reach, reach)
-
-
-def gaussian_coverage(seen: Projection, alpha: float) -> float:
-    """The left-hand side of T6 as corrected."""
     from scipy.special import erf
 
     edge = alpha * seen.squared_norm

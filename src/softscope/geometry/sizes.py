@@ -35,36 +35,13 @@ class Share:
         return cls(hits / samples, float(np.sqrt(smoothed * (1.0 - smoothed) / samples)), samples)
 
 
-def share_of_ball(
-    region: Region, radius: float, *, centre: Floats | None = None, samples: int = 100_000, seed: int = 0
-) -> Share:
-    """The share of a ball of R^H (around the origin unless `centre` is given) that lies in the region.
-
-    A region of the head depends only on the projection on the span of the weights; then only that projection of a
-    uniform point of the ball is drawn, which costs O(K) instead of O(H) per point.
-    """
-    middle = np.zeros(region.n_features) if centre is None else np.asarray(centre, np.float64)
-    size = region.n_features
-    if isinstance(region, HeadRegion):
-        region, basis = region.reduced()
-        middle = middle @ basis
-    keep = region.n_features
-
-    def draw(count: int, rng: np.random.Generator) -> Floats:
-        return middle + uniform_in_ball(count, size, rng, radius=radius, keep=keep)
-
-    return share_under(region, draw, samples=samples, seed=seed)
-
-
-def share_under(region: Region, draw: Draw, *, samples: int = 100_000, seed: int = 0) -> Share:
-    """The probability of the region under a reference density, given as `draw(count, rng) -> rows`."""
-    return shares_under({"": region}, draw, samples=samples, seed=seed)[""]
-
-
 def shares_under(
     regions: Mapping[str, Region], draw: Draw, *, samples: int = 100_000, seed: int = 0
 ) -> dict[str, Share]:
-    """`share_under` of several regions on the same draws, so that their differences carry little noise."""
+    """The probability of each region under a reference density, given as `draw(count, rng) -> rows`.
+
+    All on the same draws, so that their differences carry little noise.
+    """
     if samples < 1:
         raise SoftscopeError(f"a Monte Carlo share needs draws, found samples = {samples}", "Give 10000 or more")
     rng = np.random.default_rng(seed)
@@ -82,32 +59,23 @@ def uniform_in_ball(
 ) -> Floats:
     """Points uniform in the ball of R^size, of which only the first `keep` coordinates are returned.
 
-    The first `size` coordinates of a uniform point on the sphere of R^(size + 2) are uniform in the ball, so `keep` of
-    them are Gaussians over the root of their own squares plus a chi-square of size + 2 - keep degrees.
+    The first `size` coordinates of a uniform point on the sphere of R^(size + 2) are uniform in the ball.
     """
-    keep = size if keep is None else keep
-    z = rng.standard_normal((count, keep))
-    rest = rng.chisquare(size + 2 - keep, count)
-    points: Floats = radius * z / np.sqrt(np.einsum("nh,nh->n", z, z) + rest)[:, None]
-    return points
+    return uniform_on_sphere(count, size + 2, rng, radius=radius, keep=size if keep is None else keep)
 
 
 def uniform_on_sphere(
     count: int, size: int, rng: np.random.Generator, *, radius: float = 1.0, keep: int | None = None
 ) -> Floats:
-    """Points uniform on the sphere of R^size, of which only the first `keep` coordinates are returned."""
+    """Points uniform on the sphere of R^size, of which only the first `keep` coordinates are returned.
+
+    They are Gaussians over the root of their own squares plus a chi-square of size - keep degrees.
+    """
     keep = size if keep is None else keep
     z = rng.standard_normal((count, keep))
     rest = rng.chisquare(size - keep, count) if keep < size else 0.0
     points: Floats = radius * z / np.sqrt(np.einsum("nh,nh->n", z, z) + rest)[:, None]
     return points
-
-
-def log_ball_volume(size: int, radius: float) -> float:
-    """log of the volume of the ball of R^size: (H/2) log pi - log Gamma(H/2 + 1) + H log radius."""
-    from math import lgamma, log, pi
-
-    return 0.5 * size * log(pi) - lgamma(0.5 * size + 1.0) + size * log(radius)
 
 
 @dataclass(frozen=True)

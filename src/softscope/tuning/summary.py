@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..arrays import check_columns
 from ..engine import Engine
 from ..errors import SoftscopeError
 from ..features import FeatureSet
@@ -124,11 +125,7 @@ def open_features(
         {name: FeatureSet.open(path) for name, path in ood.items()},
     )
     given = Features(classes.n_classes, after, _before(ood, before))
-    if given.width != classes.n_features:
-        raise SoftscopeError(
-            f"{after.train.name}: z has {given.width} columns, the head expects {classes.n_features}",
-            "Take features from the layer that feeds the head, from the same network",
-        )
+    check_columns(given.width, f"{after.train.name}: z", columns=classes.n_features)
     given.check()
     return given
 
