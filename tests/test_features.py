@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from softscope import engine
+from softscope.engine import Engine
 from softscope.errors import SoftscopeError
 from softscope.features import FeatureSet
 from softscope.features.sources import regroup
@@ -208,7 +208,7 @@ def test_a_copy_is_a_safetensors_file_that_the_library_reads(tmp_path, name):
 @every_format
 def test_an_opened_set_can_be_sent_to_another_process(tmp_path, name):
     opened = FeatureSet.open(written(tmp_path, name))
-    for read in engine.map(FeatureSet.array, [opened, opened], workers=2):
+    for read in Engine(workers=2).map(FeatureSet.array, [opened, opened]):
         assert np.array_equal(read, Z)
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softscope import engine
 from softscope.engine import Engine
 from softscope.paper.filter import BLOCK, Range, Statistics, scan, scan_in_store, scanned
 from softscope.paper.filter.scan import _stored
@@ -26,7 +25,7 @@ def _same(a: Statistics, b: Statistics) -> bool:
 def test_the_task_of_a_shard_travels_to_another_process(tmp_path: Path, plain: bool) -> None:
     network, run = scanned(confident(3), plain=plain), Store(tmp_path).run({"seed": 3}, kind="test")
     shards = [Range(3, 0, 3000), Range(3, BLOCK, BLOCK + 1000)]
-    steps = engine.map(partial(_stored, run, network, 1, None), shards, workers=2)
+    steps = Engine(workers=2).map(partial(_stored, run, network, 1, None), shards)
     for what, step in zip(shards, steps):
         assert _same(Statistics.from_tensors(step.tensors("statistics")), scan(network, what))
 
