@@ -14,6 +14,7 @@ from ...errors import SoftscopeError
 from ...files import write_bytes, write_json
 from ...provenance import Stopwatch
 from ...runs import Store
+from ..training import TrainSettings
 from .verdict import Row
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class Settings:
     def single_runs(self) -> list[Self]:
         """The settings of each run alone, for the run store: run r is the same however many there are."""
         return [replace(self, runs=1, seed=self.seed + 1000 * run) for run in range(self.runs)]
+
+    def training(self) -> TrainSettings:
+        """Adam at 1e-3 with these settings' epochs, seed, threads, and their batch and precision if they have any."""
+        own = {name: getattr(self, name) for name in ("epochs", "batch", "seed", "threads") if hasattr(self, name)}
+        return TrainSettings(**own, precision=getattr(self, "precision", "float32"))
 
 
 @dataclass(frozen=True)

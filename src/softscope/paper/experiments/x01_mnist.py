@@ -13,10 +13,10 @@ import numpy as np
 
 from ...engine import Engine
 from ...runs import Store
-from ..training import TrainSettings
 from .base import Result, Settings
 from .judge import Detected, claim_tables, detected
 from .networks import Images, NetworkPlan, subsets
+from .texts import texts
 from .verdict import Mean, Row, Statement, printed
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ class PlaneSettings(Settings):
 
     def plan(self, classes: tuple[int, ...], seed: int) -> NetworkPlan:
         """The network of one run."""
-        training = TrainSettings(
-            epochs=self.epochs, batch=self.batch, seed=seed, precision="float32", threads=self.threads
-        )
+        training = replace(self, seed=seed).training()
         config = {"features": self.features}
         data = replace(self.data, classes=classes)
         return NetworkPlan(data=data, ood=(self.ood,), net=self.net, config=config, training=training)
@@ -77,30 +75,11 @@ def run(settings: PlaneSettings, store: Store, engine: Engine) -> Result:
                 {first.title: (first.network.head, first.network.test.array(), first.ood.array())}
             ),
         },
-        captions=_CAPTIONS,
         tables={"networks": [_network_row(one) for one in every], **claim_tables(named, ("T19", "T21", "T23"))},
-        notes=_NOTES,
+        **texts("X1b"),
         subsets=subsets([one.network for one in every]),
         seconds=sum(one.seconds for one in every),
     )
-
-
-_CAPTIONS = {
-    "plane": "Example inputs, and U_entropy over the plane of the first two principal components of the final layer, "
-    "with 100 test and 100 OOD points projected onto it. Most OOD inputs land where the softmax is unsure: inside the "
-    "dashed line, the uncertainty that 5 % of the training data exceed. A point's own uncertainty can differ "
-    "from the colour behind it, because it lies off the plane.",
-    "triples": "The same network on other triples of classes: how well the two uncertainties find the OOD data. The "
-    "triple of the picture is set in bold (mean over its runs).",
-    "histograms": "norm(z) and the cosines between z and the weights, for test and for OOD inputs of the picture's "
-    "network. Dotted: medians.",
-}
-_NOTES = [
-    "The paper prints no number beside this picture; for the same network and data its table of structures (X4, "
-    "trainable) has an AUROC of 98.6 ± 0.4 %, which stands here; X4 counts it.",
-    "'Low confidence' holds where fewer than 50 % of the OOD inputs are more confident than the median of training.",
-    "The paper states no optimiser; ours: Adam at 1e-3. OOD images are those of the test split, all classes.",
-]
 
 
 def other_triples(settings: PlaneSettings) -> list[tuple[int, ...]]:

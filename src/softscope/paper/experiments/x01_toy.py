@@ -20,6 +20,7 @@ from ...head import Head
 from ...metrics import accuracy, auroc
 from ...runs import Draft, StepResult, Store
 from .base import Result, Settings
+from .texts import texts
 from .verdict import Mean, Row, Statement
 
 if TYPE_CHECKING:
@@ -61,20 +62,10 @@ def run(settings: ToySettings, store: Store, engine: Engine) -> Result:
         Row("AUROC of U_density (not in the paper)", over["auroc_density"], unit="%"),
         Row("median norm(z) of OOD over that of training", over["norm_ratio"], unit="times"),
     ]
-    caption = (
-        "U_entropy over the input space and over the first two principal components of the final layer. Far from the "
-        "training data confidence grows: most OOD points lie on the confident side of the dashed line, the uncertainty "
-        "that 5 % of the training data exceed. Final-layer points are projected onto the plane."
-    )
     return Result(
         rows=rows,
         figures={"toy": _picture(*steps[0])},
-        captions={"toy": caption},
-        notes=[
-            "The paper states neither the toy's data nor its optimiser; ours are in the settings.",
-            "'Unreliable' holds below an AUROC of 75 %, the least that the paper quotes for softmax confidence on "
-            "images; 'high confidence' holds above a share of 50 %.",
-        ],
+        **texts("X1a"),
         seconds=sum(part.provenance.get("seconds", 0.0) for pair in steps for part in pair),
     )
 
@@ -87,14 +78,11 @@ def _one_run(store: Store, settings: ToySettings) -> tuple[StepResult, StepResul
 
 def _train(settings: ToySettings, draft: Draft) -> None:
     from ..nets import build, save_model
-    from ..training import TrainSettings, train
+    from ..training import train
 
     data = toy_data(settings)
     net = build("toy", classes=CLASSES, seed=settings.seed)
-    how = TrainSettings(
-        epochs=settings.epochs, batch=settings.batch, seed=settings.seed, threads=settings.threads, precision="float32"
-    )
-    trained = train(net, data["train"], data["labels"], how, checkpoint_dir=draft.scratch)
+    trained = train(net, data["train"], data["labels"], settings.training(), checkpoint_dir=draft.scratch)
     save_model(net, draft.path("model.safetensors"), dataset="toy")
     draft.tensors(data, "data")
     draft.json({"loss": [record.loss for record in trained.history]}, "history")

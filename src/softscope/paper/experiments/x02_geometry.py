@@ -16,6 +16,7 @@ from ..claims.optimum import descend
 from ..claims.order import discordance, slope_in_plane
 from ..claims.volume import compare, optimal_weights
 from .base import Result, Settings
+from .texts import texts
 from .verdict import Mean, Row, Statement, printed
 
 
@@ -46,7 +47,7 @@ def run(settings: GeometrySettings, store: Store, engine: Engine) -> Result:
         rows=_rows(settings),
         figures={name: figure for name, (figure, _) in drawn.items()} | vectors,
         captions={name: caption for name, (_, caption) in drawn.items()},
-        notes=["`softscope claims` checks every claim behind these pictures; docs/theory.md shows them side by side."],
+        **texts("X2"),
         seconds=perf_counter() - start,
     )
 

@@ -20,6 +20,7 @@ from ..plots.weights import HeadGroup, pair_cosines, weight_histograms
 from ..training import TrainSettings
 from .base import Result, Settings
 from .networks import Images, NetworkPlan, subsets, trained
+from .texts import texts
 from .verdict import Mean, Row, Statement
 from .x09_plans import SCALES as BENCHMARK
 from .x09_plans import plans
@@ -142,12 +143,13 @@ def run(settings: WeightSettings, store: Store, engine: Engine) -> Result:
     groups += published
     rows += [row for group in published for row in _rows(group)]
     heads += [_head_row(group.title, group.trained[0], None, 0) for group in published]
+    words = texts("X3", runs=settings.runs, draws=settings.untrained)
     return Result(
         rows=rows,
         figures={"weights": weight_histograms(groups)},
-        captions={"weights": _CAPTION.format(runs=settings.runs, draws=settings.untrained)},
+        captions=words["captions"],
         tables={"heads": heads, "T25": [_skewness_row(row) for row in heads if row["classes"] > 2]},
-        notes=[*_NOTES, *remarks],
+        notes=[*words["notes"], *remarks],
         subsets=subsets(networks),
         seconds=sum(network.seconds for network in networks),
     )
@@ -189,26 +191,6 @@ def _imagenet(name: str) -> HeadGroup:
             untrained.append(Head(start.weight.detach().numpy(), start.bias.detach().numpy(), name="untrained"))
     title = name.replace("efficientnet_", "EfficientNet-").replace("lite", "Lite").replace("-b", "B")
     return HeadGroup(f"{title}, ImageNet\npublished weights\n{shape} ({title[12:].lstrip('-')})", [head], untrained)
-
-
-_CAPTION = (
-    "Last layers of {runs} networks a column (ResNet18: as many as X9 has; ImageNet: the published one; filled, single "
-    "values as ticks) beside {draws} untrained layers as "
-    "training starts from them (line; 10 for ResNet18). Dashed: the cosine of the optimal structure."
-)
-_NOTES = [
-    "The paper states neither optimiser, epochs, batch nor how the weights start; ours: Adam at 1e-3, 2 epochs as for "
-    "its other LeNets (smoke: 3), batches of 32 and a last layer that starts as in Keras, with biases of 0. The column "
-    "'torch's start' begins with biases uniform in ±1/sqrt(H) instead.",
-    "ResNet18 is the one of X9 at the same scale; its column's title says how long it was trained.",
-    "The paper's text has H = 16 for five classes, its appendix H = 32: both are here.",
-    "Adding one vector to all weights changes no softmax, and training hardly moves their mean: 'centred' distances "
-    "are those without it.",
-    "Rules: 'similar', std(norm(w)) at most 20 % of the mean; 'small', mean abs(b) at most 10 % of the mean norm(w); "
-    "'evenly distributed', the cosines' deviation at most half of that of untrained weights. A statement that "
-    "untrained layers meet too decides nothing. Distance is min over rotations R and scales s of norm(W "
-    "- s S R) / norm(W), S the optimal structure.",
-]
 
 
 def cosine_deviation(head: Head) -> float:

@@ -19,10 +19,10 @@ from ...estimators import scores
 from ...estimators.softmax import log_odds
 from ...runs import Draft, Store
 from ..datasets import find
-from ..training import TrainSettings
 from .base import Result, Settings
 from .judge import Detected, claim_tables, detected
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets
+from .texts import texts
 from .triples import Search, landing, rank_triples
 from .verdict import Mean, Row, Statement
 
@@ -100,10 +100,11 @@ def run(settings: ActivationSettings, store: Store, engine: Engine) -> Result:
     rows = [row for case in cases for row in _rows(case, runs[case])]
     figures: dict[str, Figure | bytes] = {}
     figures |= {case.name: heat_map(**_rows_to_show(runs[case][0].network)) for case in cases}
+    words = texts("X5", suspect=suspect)
     return Result(
         rows=[*rows, *_failure_rows(cases, runs, suspect), *triples.rows(suspect)],
         figures=figures | {"histograms": _histograms(runs), "triples": triples.picture(suspect)},
-        captions=_captions(cases, suspect),
+        captions=words["captions"],
         tables={
             "networks": [_flat(one) for case in cases for one in runs[case]],
             "triples": triples.table,
@@ -111,7 +112,7 @@ def run(settings: ActivationSettings, store: Store, engine: Engine) -> Result:
             **claim_tables([(_named(one.network), one.numbers) for one in done], ("T19",)),
             "T22": [{"network": _named(one.network), **one.numbers["magnified"]} for one in done],
         },
-        notes=[*(f"{case.name}: {runs[case][0].title}." for case in cases), *_NOTES],
+        notes=[*(f"{case.name}: {runs[case][0].title}." for case in cases), *words["notes"]],
         subsets=subsets([one.network for one in done]) + triples.subsets,
         seconds=sum(one.seconds for one in done) + triples.seconds,
     )
@@ -123,28 +124,13 @@ def _worst(settings: ActivationSettings, labels: tuple[int, ...]) -> Case:
     return Case("worst", replace(failing.data, classes=labels), failing.ood)
 
 
-_NOTES = [
-    "The paper shows heat maps and prints no AUROC for them; it states neither the optimiser nor the three classes. "
-    "Ours: Adam at 1e-3, batches of 128; classes 0, 1, 2; boots has 0, 1, 9, so that it differs in one class.",
-    "worst is the triple with the suspect class whose small network, in the search over triples, takes most OOD inputs "
-    "for it with more confidence than it has on the median training input; the networks shown are trained anew.",
-    "Rules: 'lower magnitude' and 'unusual combinations', the AUROC of norm(z), of max cos at least 50 %: OOD is more "
-    "often below test inputs than above. 'Consistently mapped', a share of at least 50 %; 'poor', an AUROC below "
-    "that of the network without the class.",
-    "The networks of the search are small and trained briefly (settings.search): the ranking is one of such networks.",
-    "Causes as in the paper: overlap = 100 % less the AUROC of U_density.",
-]
-
-
 def _plan(case: Case, settings: ActivationSettings) -> NetworkPlan:
     return NetworkPlan(
         data=case.data,
         ood=(case.ood,),
         net=settings.net,
         config={"features": settings.features},
-        training=TrainSettings(
-            epochs=settings.epochs, seed=settings.seed, threads=settings.threads, precision="float32"
-        ),
+        training=settings.training(),
     )
 
 
@@ -253,21 +239,6 @@ def _histograms(runs: dict[Case, list[Detected]]) -> "Figure":
     return familiarity_histograms(
         {one.title: (one.network.head, one.network.test.array(), one.ood.array()) for one in first}
     )
-
-
-def _captions(cases: list[Case], suspect: str) -> dict[str, str]:
-    heat = (
-        "Final-layer activations, a row an input: the first four test inputs of each class, then the first of each OOD "
-        "class. Neurons stand in groups by the class of training inputs that excites them most, in each group the "
-        "strongest first. Beside each row s_max, norm(z) and max cos."
-    )
-    extra = {cases[2].name: f" Here {suspect} is learned.", cases[3].name: f" The worst triple with {suspect}."}
-    return {case.name: heat + extra.get(case.name, "") for case in cases} | {
-        "histograms": "norm(z) and cosines between z and the weights, of test and OOD inputs of each network's "
-        "first run. Dotted: medians.",
-        "triples": f"Every triple of classes, one network each, by overlap with OOD data; filled: {suspect} is among "
-        "the three. Right: mean overlap of the triples with a class and without it, ± 1 standard error over triples.",
-    }
 
 
 FACTORS = (2, 10, 100)

@@ -41,6 +41,7 @@ from ..filter import inputs as bits_of
 from ..training import TrainSettings
 from .base import Result, Settings
 from .networks import Images
+from .texts import texts
 from .verdict import Mean, Row, Statement
 
 LEVELS = (0.5, 0.9, 0.99, 0.999)
@@ -153,9 +154,13 @@ def run(settings: FilterSettings, store: Store, engine: Engine) -> Result:
     return Result(
         rows=rows,
         figures=figures(first, climbs[0], known, test, *logits[0]),
-        captions=_CAPTIONS,
         tables=tables(first, climbs[0], LEVELS),
-        notes=_notes(settings),
+        **texts(
+            "X6",
+            inputs=settings.inputs,
+            permutations=settings.permutations,
+            least=1 / (settings.permutations + 1),
+        ),
         subsets=[]
         if settings.data.train is None
         else [f"{settings.data.dataset}: {settings.data.train:,} training images"],
@@ -164,22 +169,10 @@ def run(settings: FilterSettings, store: Store, engine: Engine) -> Result:
     )
 
 
-_CAPTIONS = {
-    "finds": "The most confident of the inputs drawn uniformly, a column a class, best first, with their confidence. "
-    "The last row and column, drawn faint, never reach the network's output.",
-    "gallery": "Row by row: the mean training image of each class, the training image nearest to the best find, the "
-    "best find of networks with fewer convolutions, and where climbing by bit flips leads from the best find.",
-    "noise_and_digits": "Share of uniform noise and of real test digits by confidence, entropy, norm(z) and max cos.",
-}
-
-
 def _scan(settings: FilterSettings, depth: int, known: Digits, store: Store, engine: Engine) -> Scan:
     from ..nets import load_model
 
-    training = TrainSettings(
-        epochs=settings.epochs, batch=settings.batch, seed=settings.seed, threads=settings.threads, precision="float32"
-    )
-    plan = BinaryPlan(data=settings.data, conv_layers=depth, training=training)
+    plan = BinaryPlan(data=settings.data, conv_layers=depth, training=settings.training())
     home, fit = trained_filter(store, plan)
     network = scanned(load_model(fit.path("model.safetensors")).net)
     assert isinstance(network, Folded)
@@ -253,20 +246,6 @@ def _depth_rows(depth: int, scans: list[Scan], stated: bool) -> list[Row]:
         Row(f"{name}pixels to own class's nearest digit", Mean.of([-s.nearest.own for s in scans]), digits=2),
         Row(f"{name}pixels with classes dealt at random", Mean.of([-s.nearest.dealt for s in scans]), digits=2),
         Row(f"{name}p-value of that difference", Mean.of([s.nearest.p_value for s in scans]), digits=4),
-    ]
-
-
-def _notes(settings: FilterSettings) -> list[str]:
-    return [
-        f"{settings.inputs:,} inputs drawn uniformly from {{0,1}}^81 for each network. The last row and column of the "
-        "9x9 pixels never reach the output (valid convolutions, pooling that drops the fifth row and column): the "
-        "paper's 2^81 inputs are 2^64 as far as the network can tell, and all numbers of pixels here are of these 64.",
-        "The paper states neither how digits were binarised nor the optimiser: ours are the mean of each pixel's area "
-        "at least 0.3, and Adam at 1e-3 with batches of 128 (smoke: 16).",
-        f"p-values: {settings.permutations:,} permutations of the classes among the finds, one-sided; p can't be below "
-        f"{1 / (settings.permutations + 1):g}.",
-        "Climbing starts at every find and takes the best flip of one or two pixels until none helps: a lower bound of "
-        "the largest confidence that exists.",
     ]
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from ...engine import Engine
 from ...runs import Store
-from ..training import TrainSettings
 from .base import Result, Settings
 from .judge import Detected, claim_tables, detected, together
 from .networks import Images, NetworkPlan, subsets
+from .texts import texts
 from .verdict import Mean, Row, Statement
 
 SHOWN = {"entropy": "U_entropy", "density": "U_density", "norm": "norm(z)", "familiarity": "max cos"}
@@ -66,36 +66,15 @@ def run(settings: DepthSettings, store: Store, engine: Engine) -> Result:
     return Result(
         rows=rows,
         figures={"depth": _picture(directions)},
-        captions={"depth": _CAPTION},
         tables=_tables(directions),
-        notes=[
-            "The paper shows curves and prints no numbers; it states neither optimiser nor dropout rate: ours are Adam "
-            f"at 1e-3, batches of {settings.batch}, dropout 0.5.",
-            "Scale laptop shows 3,000 images three times, scale paper 60,000 twelve times. Trained so briefly, "
-            "networks that differ in nothing but their seed differ much (single runs are in the picture): it "
-            "decides nothing "
-            "about the paper's claim. Its batches are of 32, because after 72 batches of 128, tried first, deep ones "
-            "had not learned as well as shallow ones.",
-            f"Rules: 'plateaus', the deepest network's accuracy within {_PLATEAU:g} point of that with half its "
-            "layers; 'improves significantly', a difference above 0; both by the 95 % interval over runs.",
-        ],
+        **texts("X7", batch=settings.batch, plateau=_PLATEAU),
         subsets=subsets([one.network for one in every]),
         seconds=sum(one.seconds for one in every),
     )
 
 
-_CAPTION = (
-    "Accuracy and AUROC against the number of convolutional layers, mean ± 1 standard error over runs, small dots the "
-    "single runs. Right: what depth does to the features, by the AUROC of norm(z), of max cos and of their density. "
-    "OOD is the positive class."
-)
-
-
 def _plans(settings: DepthSettings) -> list[NetworkPlan]:
     """One run's networks: both directions, every depth."""
-    training = TrainSettings(
-        epochs=settings.epochs, batch=settings.batch, seed=settings.seed, threads=settings.threads, precision="float32"
-    )
     pairs = ((settings.first, settings.second), (settings.second, settings.first))
     return [
         NetworkPlan(
@@ -103,7 +82,7 @@ def _plans(settings: DepthSettings) -> list[NetworkPlan]:
             ood=(ood,),
             net="vgg",
             config={"blocks": blocks, "features": settings.features, "size": settings.size},
-            training=training,
+            training=settings.training(),
         )
         for data, ood in pairs
         for blocks in settings.blocks

@@ -24,6 +24,7 @@ from .judge import judged
 from .judgement import Judged
 from .networks import NetworkPlan, TrainedNetwork, subsets, trained
 from .table import CAUSES, COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, over_runs
+from .texts import texts
 from .transfer import TransferPlan, activations, transferred
 from .verdict import Mean, Row, Statement, printed
 from .x10_plans import GREY, LAST, SCALES, SCRATCH, TUNED, TransferSettings, activation_plans, plans
@@ -61,13 +62,20 @@ def run(settings: TransferSettings, store: Store, engine: Engine) -> Result:
             for topic in settings.topics:
                 kinds[kind][topic.title].append(next(done))
     skipped = sorted({name for step in seen for name in step.json()["skipped"]})
+    words = texts("X10", how=how(settings), lr=settings.tuning.lr, batch=settings.tuning.batch, small=SMALL, high=HIGH)
     return Result(
         rows=rows(kinds),
         figures=_figures(kinds),
-        captions=_captions(how(settings)),
+        captions=words["captions"],
         tables=tables(kinds),
         shown=_SHOWN,
-        notes=[*_notes(settings, skipped), *_report_notes(kinds)],
+        notes=[
+            _weights(settings),
+            *_stand_ins(settings),
+            *words["notes"],
+            f"{len(skipped)} corrupt images were left out{': ' * bool(skipped)}{', '.join(skipped[:5])}.",
+            *_report_notes(kinds),
+        ],
         subsets=subsets([own.network for own in every]),
         seconds=sum(own.facts["seconds"] for own in every)
         + sum(float(step.provenance.get("seconds", 0.0)) for step in seen),
@@ -300,21 +308,6 @@ def _figures(kinds: Kinds) -> "dict[str, Figure | bytes]":
     }
 
 
-def _captions(how: str) -> dict[str, str]:
-    """What each picture shows, and of which networks."""
-    return {
-        "causes": "Points of AUROC lost to each cause, mean over the OOD sets, by data set (fine-tuned) and by kind of "
-        "network (mean over the data sets); the last panel is what is left of cause 3 without the density's misfit, "
-        f"100 less the ceiling. {how}",
-        "grids": "AUROC of the network that learned a data set (rows) against every other (columns), balanced pairs, "
-        f"mean over runs. {how}",
-        "planes": "The final layer's first two principal components, first run: test inputs (dots) and all OOD sets "
-        "(crosses), a sample of each; dark where U_entropy is high.",
-        "surest": "The OOD images that each fine-tuned network is surest of, at most one for each class, surest first: "
-        "the class it was taken for and max_i s_i (first run).",
-    }
-
-
 def surest_of(own: Judged, count: int = _SURE) -> "list[Sure]":
     """Of each class the OOD image taken for it with most confidence; of these the `count` surest."""
     from ..plots.plane import Sure
@@ -350,31 +343,6 @@ def how(settings: TransferSettings) -> str:
         f"{' or '.join(map(str, epochs))}; from scratch {settings.scratch.training.epochs} epochs"
         + (f" at {settings.scratch.size} pixels." if settings.scratch.size else ".")
     )
-
-
-def _notes(settings: TransferSettings, skipped: Sequence[str]) -> list[str]:
-    """All of them, the weights first."""
-    corrupt = f": {', '.join(skipped[:5])}" if skipped else ""
-    return [
-        _weights(settings),
-        *_stand_ins(settings),
-        how(settings) + " Fine-tuning starts from the last layer's network; batch norms keep ImageNet's means and "
-        "variances, images are shown as they are (the centre square), Adam at 1e-3 for the last layer and at "
-        f"{settings.tuning.lr:g} for the rest, batches of {settings.tuning.batch}. The paper states crops "
-        "and epochs only.",
-        "What comes before the tuned part is computed once for each image; scale paper tunes everything from images.",
-        "U_density, and with it the causes: class means and one covariance for all classes on log(z + 0.001), shrunk "
-        "by Ledoit and Wolf's rule; 'as the paper's': K full covariances by EM from the classes, ridge 1e-3, on log z. "
-        "With 10 images for each class at H = 1280 the latter is mostly ridge.",
-        "'From scratch' is the same kind of network trained on the same images alone (smaller ones, with crops and "
-        "mirrors; SGD): the comparison the paper didn't make. So few images teach it little, as its accuracy says: its "
-        "overlap is that of a network which has learned little. 'In grey' is the last layer with every image in grey.",
-        f"Rules, of the mean over the data sets and its 95 % interval over runs: 'small' within {SMALL:g} point of 0, "
-        f"'largely eliminates' at most {SMALL:g} point, 'high' at least {HIGH:g} %, 'minor' at most 20 % of any pair's "
-        "float32 values of U_max equal another, 'reduces overlap' above 0. Causes follow from the AUROCs, so that no "
-        "count includes them; nor does one include 'U_density less U_entropy', a row added after its number was known.",
-        f"{len(skipped)} corrupt images were left out{corrupt}.",
-    ]
 
 
 def _weights(settings: TransferSettings) -> str:

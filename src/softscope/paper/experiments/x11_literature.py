@@ -8,6 +8,7 @@ from ...runs import Store
 from .base import Result
 from .literature import ALIKE, OURS, Line, beside, literature, ours, shared_pairs
 from .table import Lines
+from .texts import texts
 from .verdict import Mean, Reported, Row, Statement, printed
 from .x09_five_sets import measured, trained_how
 from .x09_plans import SCALES as SCALES
@@ -26,19 +27,10 @@ def run(settings: FiveSettings, store: Store, engine: Engine) -> Result:
         rows=[*_extremes(), *(row for pair, lines in known.items() for row in _rows(networks, *pair, lines))],
         tables={"literature": beside(networks)},
         shown={"literature": f"AUROC in percent as each study reports it, and ours. {f'Ours: {how}.' if how else ''}"},
-        notes=[*_NOTES, *dict.fromkeys(line.citation.full for line in literature())],
+        notes=[*texts("X11")["notes"], *dict.fromkeys(line.citation.full for line in literature())],
         subsets=list(dict.fromkeys(line for own in every for line in own.facts["subsets"])),
         seconds=sum(own.facts["seconds"] for own in every),
     )
-
-
-_NOTES = [
-    "Studies differ in networks, training and scores: 'Softmax' is U_max in some and U_entropy in others. U_max stands "
-    "beside it, Mahalanobis beside 'Mahalanobis(vanilla)', and U_density, on a network without DDU's constraints, "
-    "beside 'DDU'. Rule of a range: the 95 % interval over runs lies within it.",
-    "The paper says that softmax never drops below 78 % in this table (a study that reports accuracy left out); its "
-    "lowest entry is 77.6. Whole percents decide.",
-]
 
 
 def _extremes() -> list[Row]:

@@ -28,10 +28,10 @@ from ...features import FeatureSet
 from ...head import Head
 from ...images import ImageSet
 from ...runs import Draft, StepResult, Store
-from ..training import TrainSettings
 from .base import Result, Settings
 from .judge import flagged, source, together
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
+from .texts import texts
 from .verdict import Mean, Row, Statement
 
 #: dial -> the field of `Causes` that it turns.
@@ -101,9 +101,7 @@ class RemedySettings(Settings):
 
     def plans(self) -> list[NetworkPlan]:
         """One run's networks, one for each share of ambiguous images."""
-        training = TrainSettings(
-            epochs=self.epochs, batch=self.batch, seed=self.seed, precision="float32", threads=self.threads
-        )
+        training = self.training()
         data = self.data
         sets = [BlendedImages(data.dataset, data.classes, data.train, data.test, share) for share in self.ambiguity]
         config = {"features": self.features}
@@ -141,29 +139,13 @@ def run(settings: RemedySettings, store: Store, engine: Engine) -> Result:
     return Result(
         rows=_rows(settings, readings),
         figures={"dials": _picture(settings, readings)},
-        captions={"dials": _CAPTION},
         tables={
             "remedies": remedies(readings),
             "named": named(readings),
             "dials": [dict(reading) for measured in readings for dial in measured.values() for reading in dial],
             **_evidence(settings, alike, readings),
         },
-        shown={
-            "remedies": "Points of AUROC that each remedy gains at the last position of a dial beyond what it gains "
-            "with the dial off, mean [95 % interval over runs]. Its own cause is where it should gain.",
-            "named": "The largest of the four causes that diagnose measures, counted over runs (none: all below a "
-            "point).",
-        },
-        notes=[
-            "Saturation, extrapolation and overlap are turned on the networks that learned clean images; for ambiguity "
-            "a network is trained for each share of blends, which its test images contain as well.",
-            "'Any score' is the ceiling: the AUROC of a classifier told which inputs are OOD, on the same features; "
-            "what it cannot gain no score of these features can, and only other features help (X10).",
-            "Scale laptop learns 1,000 images. A density of so few rows is worse than softmax with every dial off, so "
-            "cause 2 starts below 0. The dial of overlap shrinks that loss, because rows that nobody can tell count "
-            "half for every score: what density gains there is no remedy.",
-            f"'{CLEANER}' is U_entropy of the network of the same run that learned and is tested without blends.",
-        ],
+        **texts("X12"),
         subsets=subsets([network for networks, _, _ in every for network in networks]),
         seconds=sum(sum(network.seconds for network in networks) + seconds for networks, _, seconds in every),
     )
@@ -381,9 +363,3 @@ def _picture(settings: RemedySettings, readings: Sequence[Readings]) -> Any:
             for dial, positions in ((dial, getattr(settings, dial)) for dial in DIALS)
         }
     )
-
-
-_CAPTION = (
-    "The four causes that diagnose measures, in points of AUROC, as one dial at a time is turned (mean over runs, "
-    "bars: 95 % interval). A dial should raise the curve of its own name, drawn thick."
-)
