@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.linear_model import LogisticRegression
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -96,6 +97,7 @@ def reader(tmp_path_factory):
     own = {"model": model, "train_loader": loader(120), "test_loader": loader(90), "images": loader(2)[0][0]}
     own |= {"names": head.classes, "calibration": sets["known"], "z": z[450:], "head": head, "guard": guard, "sx": sx}
     own |= {"settings": {"epochs": 1}, "produce": _produce, "other": _produce, "sha256": "0" * 64}
+    own["estimator"] = LogisticRegression().fit(z[:200], labels[:200])
     return folder, own | sets
 
 
