@@ -261,6 +261,23 @@ def test_a_diagnosis_with_a_share_above_one_is_refused_before_it_is_drawn(tmp_pa
         format_.use(path)
 
 
+@pytest.mark.parametrize(
+    ("reader", "homes"),
+    [
+        ("json.load", {"canonical.py", "paper/claims/evidence.py"}),  # the second one reads what the wheel brings
+        ("pickle.load", set()),
+        ("np.load", {"images/decoded.py", "images/sources.py"}),
+        ("onnx.load", {"models/onnx.py", "guard/onnx_running.py"}),
+        ("torch.load", {"models/weights.py", "paper/nets/pretrained/wheels.py"}),
+        ("pq.ParquetFile", {"features/parquet_files.py", "images/parquet.py", "scoring/outputs.py"}),
+        ("pq.read_table", {"guard/parts.py"}),
+    ],
+)
+def test_what_others_wrote_is_read_in_few_places(reader, homes):
+    used = {path for path in SOURCE.rglob("*.py") if re.search(rf"(?<!\w){re.escape(reader)}s?\(", path.read_text())}
+    assert {str(path.relative_to(SOURCE)) for path in used} == homes
+
+
 def imported() -> set[str]:
     """The top-level packages that modules of the core import, outside functions and type checking too."""
     names = set()
