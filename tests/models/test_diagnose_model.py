@@ -277,6 +277,17 @@ def test_features_of_another_model_are_made_anew(at_home, tmp_path):
         assert file.metadata()["key"] != first
 
 
+def test_features_of_other_images_of_the_same_name_are_not_written_over(at_home, tmp_path):
+    shutil.copytree("pets/test", tmp_path / "other" / "test")
+    words = ["extract", "mynet:Net", "pets/test", "-o", str(tmp_path / "out"), "--weights", "state.pt", "-q"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    before = (tmp_path / "out" / "test.safetensors").read_bytes()
+    words[2] = str(tmp_path / "other" / "test")
+    refused = CliRunner().invoke(app, words)
+    assert "holds features of other images that are called test too. Give another --out" in str(refused.exception)
+    assert (tmp_path / "out" / "test.safetensors").read_bytes() == before
+
+
 def test_json_says_the_same_as_the_files(at_home, tmp_path):
     words = ["extract", "mynet:Net", "pets/test", "-o", str(tmp_path), "--weights", "state.pt", "--json", "--quiet"]
     told = json.loads(CliRunner().invoke(app, words).stdout)

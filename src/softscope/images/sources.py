@@ -38,6 +38,7 @@ class ImageSource(ABC):
     labels: NDArray[np.int64] | None = None
     class_names: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
+    folder: Path | None = None  # where the files are
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -58,7 +59,7 @@ class FolderImages(ImageSource):
     """
 
     def __init__(self, path: str | os.PathLike[str], name: str | None = None, *, labelled: bool = True) -> None:
-        self.folder = existing(path)
+        self.folder: Path = existing(path)
         self.name = name or self.folder.name
         self.files, outside, others = _image_files(self.folder)
         if not self.files:
@@ -98,6 +99,7 @@ class ParquetImages(ImageSource):
 
     def __init__(self, paths: Sequence[Path], name: str | None = None, expected: tuple[str, ...] = ()) -> None:
         self.paths = list(paths)
+        self.folder = self.paths[0].parent
         self.name = name or self.paths[0].stem
         columns = read_columns(self.paths[0], labelled=False)
         self._rows = count_rows(self.paths)

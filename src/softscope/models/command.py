@@ -7,7 +7,7 @@ from pathlib import Path
 from ..errors import SoftscopeError
 from ..files import existing_file, writable_folder
 from ..images import ImageSource, probe_images
-from .files import Options, WrittenSet, write_set
+from .files import Options, WrittenSet, check_free, write_set
 from .plan import Plan
 
 TESTS = ("test", "val", "valid", "validation")
@@ -71,6 +71,8 @@ def write_splits(plan: Plan, out: Path, options: Options) -> list[WrittenSet]:
     writable_folder(out)
     head = out / "head.safetensors"
     targets = {name: out / f"{_file_name(name, each.source)}.safetensors" for name, each in plan.sets.items()}
+    for name, path in targets.items():
+        check_free(plan.sets[name], path)
     written = [write_set(plan, name, path, options) for name, path in targets.items()]
     plan.head.save(head)
     return written

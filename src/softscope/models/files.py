@@ -84,6 +84,24 @@ def write_set(plan: Plan, name: str, path: str | os.PathLike[str], options: Opti
     return WrittenSet(name, str(target), len(features), tuple(skipped), accuracy, cached)
 
 
+def place_of(chosen: SetPlan) -> str:
+    """A hash of the folder that the images are in: two data sets of one name differ in it."""
+    folder = chosen.source.folder
+    return "" if folder is None else hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+
+
+def check_free(chosen: SetPlan, target: Path) -> None:
+    """Raise where `target` has the features of another data set of the same name."""
+    try:
+        kept = safetensors_header(target)[1] if target.is_file() else {}
+    except SoftscopeError:
+        return  # not ours, or damaged: written anew
+    if kept.get("place", place_of(chosen)) != place_of(chosen):
+        raise SoftscopeError(
+            f"{target}: holds features of other images that are called {chosen.name} too", "Give another --out"
+        )
+
+
 def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Options) -> None:
     folder = target.parent / f".{target.stem}-{key[:16]}.parts"
     for older in target.parent.glob(f".{target.stem}-*.parts"):
@@ -110,7 +128,7 @@ def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Optio
         )
     metadata = {"model": plan.opened.name, "layer": plan.opened.layer, **plan.opened.words}
     metadata |= {"dataset": chosen.source.name, "preprocessing": str(plan.opened.preprocessing), "key": key}
-    metadata["skipped"] = json.dumps(skipped[:1000])
+    metadata |= {"skipped": json.dumps(skipped[:1000]), "place": place_of(chosen)}
     metadata["skipped_rows"] = json.dumps(np.setdiff1d(np.arange(len(chosen.rows)), positions).tolist())
     if options.keep_images:
         metadata["images"] = f"{target.stem}-images.parquet"
