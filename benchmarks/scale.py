@@ -27,27 +27,33 @@ _LINEAR, _OVERHEAD, _MEMORY = 1.25, 1.15, 1.25  # a row may cost, Ray take, and 
 
 def run(quick: bool = False) -> Iterator[Row]:
     """A guard on a density of 10 full components; files of 100,000 rows (25.6 MB), about 5 to a unit of work."""
-    sizes = (10**5, 5 * 10**5) if quick else _SIZES
+    sizes = (10**5, 5 * 10**5, 10**6) if quick else _SIZES
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_inputs(folder, max(sizes))
         costs = {rows: _scored(folder, rows, "local") for rows in sizes}
-        on_ray = {rows: _scored(folder, rows, "ray") for rows in (sizes[0], sizes[-1])}
+        on_ray = {rows: _scored(folder, rows, "ray") for rows in (sizes[1], sizes[-1])}
         same = _manifest(folder, sizes[-1], "local") == _manifest(folder, sizes[-1], "ray")
     yield from _sizes(costs)
     yield from _ray(costs, on_ray, same)
 
 
 def _sizes(costs: dict[int, Cost]) -> Iterator[Row]:
-    """Cost linear in rows: one more row costs as much among many as among few; memory as much for many as for few."""
+    """Linear in rows: one more row costs as much among many as among few, and memory stays."""
     sizes = list(costs)
     for rows, cost in costs.items():
         yield Row(f"{rows:,} rows, {cores()} workers", "no peer", cost, note=f"{cost.wall:.0f} s")
-    for less, more in pairwise(sizes[1:]):
-        one, other = _marginal(costs, less, more), _marginal(costs, *sizes[:2])
-        work, against = (f"one more row, {a:,} to {b:,}" for a, b in ((less, more), sizes[:2]))
+    # The fewest rows are one unit, which one worker does: what two workers cost begins with the next size.
+    steps = list(pairwise(sizes[1:]))
+    for less, more in steps:
+        one, other = _marginal(costs, less, more), _marginal(costs, *steps[0])
         yield Row(
-            work, against, one, other, target=1 / _LINEAR, note=f"{1 / one.cpu:,.0f} rows per second of a core's time"
+            f"one more row, {less:,} to {more:,}",
+            "one more row, {:,} to {:,}".format(*steps[0]),
+            one,
+            other,
+            target=1 / _LINEAR,
+            note=f"{1 / one.cpu:,.0f} rows per second of a core's time",
         )
         work = f"memory of all processes, {more:,} rows"
         yield Row(work, f"{less:,} rows", costs[more], costs[less], target=1 / _MEMORY, by="peak_mb")

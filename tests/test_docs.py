@@ -1,6 +1,7 @@
 """Every block of code in README and docs: Python runs, each block on its own; commands exist, with their options.
 
-Blocks of docs/models.md run in tests/models/test_docs.py, those that print results in tests/guard/test_pages.py.
+Blocks of docs/models.md run in tests/models/test_docs.py, those that print results in tests/guard/test_pages.py,
+Spark's in tests/scoring/test_spark.py.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ from softscope.images import ImageSet, write_images
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "benchmarks" / "README.md", *(ROOT / "docs").glob("*.md")])
-ELSEWHERE = ("models.md", "guarantees.md", "deployment.md")
+ELSEWHERE = ("models.md", "guarantees.md", "deployment.md", "scale.md")
 SLOW = ("docs/guard.md-1", "docs/data.md-0", "docs/data.md-1", "docs/pretrained.md-0", "docs/tuning.md-0")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..lazy import lazily
 from .conformal import Promise
-from .guard import Guard
+from .guard import Guard, scores_or_nan
 
 if TYPE_CHECKING:
     from .browsing import write_page
@@ -31,5 +31,5 @@ __getattr__ = lazily(__name__, _HOMES)
 
 __all__ = [
     "PICTURES", "Evidence", "Guard", "Monitor", "Promise", "Service", "Summary", "check_guarded", "draw_evidence",
-    "export_guarded", "score_file", "serve", "watch_stream", "write_page",
+    "export_guarded", "score_file", "scores_or_nan", "serve", "watch_stream", "write_page",
 ]  # fmt: skip

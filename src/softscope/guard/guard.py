@@ -318,12 +318,12 @@ def judged(guard: Guard, rows: NDArray) -> tuple[Floats, Whole]:
     finite = np.flatnonzero(np.isfinite(rows).all(axis=1))
     classes[finite] = predicted_or_none(guard.head, rows if len(finite) == len(rows) else rows[finite])
     good = np.flatnonzero(classes >= 0)
-    scores[good] = _scores_or_nan(guard.estimator, rows if len(good) == len(rows) else rows[good])
+    scores[good] = scores_or_nan(guard.estimator, rows if len(good) == len(rows) else rows[good])
     classes[~np.isfinite(scores)] = -1
     return scores, classes
 
 
-def _scores_or_nan(estimator: Estimator, rows: NDArray) -> Floats:
+def scores_or_nan(estimator: Estimator, rows: NDArray) -> Floats:
     """Scores of finite rows, NaN where one is beyond floating point: found by halving, as they are rare."""
     if not len(rows):
         return np.empty(0)
@@ -335,7 +335,7 @@ def _scores_or_nan(estimator: Estimator, rows: NDArray) -> Floats:
         if len(rows) == 1:
             return np.array([np.nan])
         half = len(rows) // 2
-        return np.concatenate([_scores_or_nan(estimator, rows[:half]), _scores_or_nan(estimator, rows[half:])])
+        return np.concatenate([scores_or_nan(estimator, rows[:half]), scores_or_nan(estimator, rows[half:])])
 
 
 def finite_scores(estimator: Estimator, z: Any) -> Floats:

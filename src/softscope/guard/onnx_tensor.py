@@ -1,5 +1,6 @@
 """ONNX graphs written like torch: a `Node` has the methods of a torch tensor that `formulas` uses, and records them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,14 @@ class Graph:
         return f"{_PREFIX}{kind}_{self._count}"
 
 
+def _binary(operator: str, *, turned: bool = False) -> "Callable[[Node, Any], Node]":
+    return lambda node, other: node._add(operator, *((other, node) if turned else (node, other)))
+
+
+def _unary(operator: str) -> "Callable[[Node], Node]":
+    return lambda node: node._add(operator, node)
+
+
 class Node:
     """A tensor of the graph. Methods mean what they mean in torch."""
 
@@ -78,32 +87,12 @@ class Node:
         node: Node = self.graph.add(operator, *inputs, **attributes)
         return node
 
-    def __add__(self, other: Any) -> "Node":
-        return self._add("Add", self, other)
-
-    def __radd__(self, other: Any) -> "Node":
-        return self._add("Add", other, self)
-
-    def __sub__(self, other: Any) -> "Node":
-        return self._add("Sub", self, other)
-
-    def __rsub__(self, other: Any) -> "Node":
-        return self._add("Sub", other, self)
-
-    def __mul__(self, other: Any) -> "Node":
-        return self._add("Mul", self, other)
-
-    def __rmul__(self, other: Any) -> "Node":
-        return self._add("Mul", other, self)
-
-    def __truediv__(self, other: Any) -> "Node":
-        return self._add("Div", self, other)
-
-    def __rtruediv__(self, other: Any) -> "Node":
-        return self._add("Div", other, self)
-
-    def __neg__(self) -> "Node":
-        return self._add("Neg", self)
+    __add__, __radd__ = _binary("Add"), _binary("Add", turned=True)
+    __sub__, __rsub__ = _binary("Sub"), _binary("Sub", turned=True)
+    __mul__, __rmul__ = _binary("Mul"), _binary("Mul", turned=True)
+    __truediv__, __rtruediv__ = _binary("Div"), _binary("Div", turned=True)
+    __and__, __or__, matmul = _binary("And"), _binary("Or"), _binary("MatMul")
+    __neg__, abs, exp, log, floor, sqrt = map(_unary, ("Neg", "Abs", "Exp", "Log", "Floor", "Sqrt"))
 
     def __ge__(self, other: Any) -> "Node":
         return self._add("Not", self._add("Less", self, other))
@@ -116,29 +105,8 @@ class Node:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __and__(self, other: "Node") -> "Node":
-        return self._add("And", self, other)
-
-    def __or__(self, other: "Node") -> "Node":
-        return self._add("Or", self, other)
-
     def __getitem__(self, rows: "Node") -> "Node":
         return self._add("Gather", self, rows, axis=0)
-
-    def abs(self) -> "Node":
-        return self._add("Abs", self)
-
-    def exp(self) -> "Node":
-        return self._add("Exp", self)
-
-    def log(self) -> "Node":
-        return self._add("Log", self)
-
-    def floor(self) -> "Node":
-        return self._add("Floor", self)
-
-    def sqrt(self) -> "Node":
-        return self._add("Sqrt", self)
 
     def log1p(self) -> "Node":
         """log(w) x / (w - 1) with w = 1 + x as rounded, and x where w is 1: ONNX has no log1p (Kahan's way)."""
@@ -166,9 +134,6 @@ class Node:
     def scalar(self) -> "Node":
         """The one value of a vector, without an axis."""
         return self.reshape()
-
-    def matmul(self, other: "Node") -> "Node":
-        return self._add("MatMul", self, other)
 
     def transpose(self, first: int, second: int) -> "Node":
         """Of a matrix."""

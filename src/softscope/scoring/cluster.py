@@ -1,8 +1,9 @@
 """Scoring on a Ray cluster with Ray Data: read -> score and write, streamed with bounded memory.
 
 A row of the data set is a unit of work, so that the layout of Ray's blocks, which differs from run to run, has no part
-in the result. Readers are tasks, and run on CPUs; scorers are actors that hold guards and model, on a GPU each where
-the cluster has any; without GPUs Ray fuses reading into them. What dies with a worker or a node is done again.
+in the result. Scorers are actors that hold guards and model. Where the cluster has GPUs each gets one, and readers run
+as tasks on the CPUs beside it; else a scorer reads its units itself, a block at a time, as handing features from one
+process to another would cost as much as scoring them. What dies with a worker or a node is done again.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,8 +37,11 @@ class ScoreUnits:
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         units = [self.units[number] for number in batch["number"]]
-        tables = [_kept(self.job.table, blocks) for blocks in batch["blocks"]]
-        counts = [_kept(self.job.write, unit, table) for unit, table in zip(units, tables)]
+        if "blocks" in batch:
+            tables = [_kept(self.job.table, blocks) for blocks in batch["blocks"]]
+            counts = [_kept(self.job.write, unit, table) for unit, table in zip(units, tables)]
+        else:
+            counts = [_kept(self.job, unit) for unit in units]
         return {"name": [unit.name for unit in units], "counts": counts}
 
 
@@ -70,17 +74,14 @@ def score_on_cluster(
                 blocks = _kept(lambda unit: list(ray.get(known).blocks(unit)), ray.get(listed)[row["number"]])
             return {"number": row["number"], "blocks": blocks}
 
-        scores = (
-            from_items([{"number": number} for number in range(len(units))], override_num_blocks=len(units))
-            .map(read, num_cpus=_CPUS)
-            .map_batches(
-                ScoreUnits,
-                fn_constructor_args=([known], [listed]),
-                batch_size=1,
-                num_cpus=_CPUS,
-                num_gpus=1 if gpus else None,
-                compute=ActorPoolStrategy(size=size),
-            )
+        numbers = from_items([{"number": number} for number in range(len(units))], override_num_blocks=len(units))
+        scores = (numbers.map(read, num_cpus=_CPUS) if gpus else numbers).map_batches(
+            ScoreUnits,
+            fn_constructor_args=([known], [listed]),
+            batch_size=1,
+            num_cpus=_CPUS,
+            num_gpus=1 if gpus else None,
+            compute=ActorPoolStrategy(size=size),
         )
         counts: dict[str, Counts] = {}
         try:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats, chunk_rows, spans
 from ..errors import SoftscopeError, printable
 from ..estimators import Estimator
-from ..guard import Guard
+from ..guard import Guard, scores_or_nan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +70,7 @@ class Scorer:
         numbers = np.flatnonzero(good & finite)
         rows = block.z if len(numbers) == count else block.z[numbers]
         classes, confidence = self._classes(rows)
-        scores = [_scores(guard.estimator, rows) for guard in self.guards]
+        scores = [scores_or_nan(guard.estimator, rows) for guard in self.guards]
         sound = (classes >= 0) & np.isfinite(scores).all(axis=0)
         reasons[numbers[~sound]] = _TOO_LARGE
         numbers, classes, confidence = numbers[sound], classes[sound], confidence[sound]
@@ -123,20 +123,6 @@ class Scorer:
 def _kind(estimator: Estimator) -> str:
     """Scores that read the head alone count as softmax; those fitted on training features as density."""
     return "density" if "train" in estimator.info.needs else "softmax"
-
-
-def _scores(estimator: Estimator, rows: NDArray) -> Floats:
-    """Uncertainties, NaN where a row is beyond floating point: found by halving, so that it costs the others little."""
-    if not len(rows):
-        return np.empty(0)
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return estimator.uncertainty(rows)
-    except SoftscopeError:
-        if len(rows) == 1:
-            return np.array([np.nan])
-        half = len(rows) // 2
-        return np.concatenate([_scores(estimator, rows[:half]), _scores(estimator, rows[half:])])
 
 
 def _words(names: Sequence[str], numbers: Any) -> "pa.Array":
