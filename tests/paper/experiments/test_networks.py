@@ -15,6 +15,7 @@ pytest.importorskip("torch")
 from softscope.paper.experiments.judge import claim_tables, detection
 from softscope.paper.experiments.networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
 from softscope.paper.training import TrainSettings
+from softscope.paper.experiments.x13_plans import SCALES as LEADERBOARD
 from softscope.runs import Store
 
 PLAN = NetworkPlan(
@@ -72,6 +73,12 @@ def test_snapshots_are_kept_from_the_first_epoch_to_the_last_and_the_last_is_the
     assert not torch.equal(model["classifier.weight"], first["classifier.weight"])
     np.testing.assert_array_equal(kept.test.array(), network.test.array())
     assert replace(PLAN, snapshots=1).snapshot_epochs() == (4,)
+
+
+def test_a_name_of_many_classes_is_short_enough_for_a_file() -> None:
+    assert Images("digits", (3, 4)).name == "digits-3-4"
+    assert Images("cifar100", tuple(range(70, 100))).name == "cifar100-70-to-99"
+    assert max(len(ood.name) for plan in LEADERBOARD["laptop"].networks for ood in plan.ood) < 80
 
 
 def test_the_subsets_name_each_part_once(network: TrainedNetwork) -> None:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ..nets import Net
     from ..training.loop import AfterStep, EpochRecord
 
+#: classes that a name lists one by one: it names files, which have at most 100 letters
+_FEW = 20
+
 
 @dataclass(frozen=True)
 class Images:
@@ -43,8 +46,11 @@ class Images:
 
     @property
     def name(self) -> str:
-        """The data set, with its classes where only some are taken: digits-3-4."""
-        return "-".join([self.dataset, *map(str, self.classes or ())])
+        """The data set, with its classes where only some are taken: digits-3-4, or many in a row: cifar100-70-to-99."""
+        classes = self.classes or ()
+        if len(classes) > _FEW and classes == tuple(range(classes[0], classes[-1] + 1)):
+            return f"{self.dataset}-{classes[0]}-to-{classes[-1]}"
+        return "-".join([self.dataset, *map(str, classes)])
 
     def load(self, split: str) -> ImageSet:
         """The rows of `split`; which ones a limit keeps doesn't depend on the run's seed."""
