@@ -14,8 +14,8 @@ pytest.importorskip("torch")
 
 from softscope.paper.experiments.judge import claim_tables, detection
 from softscope.paper.experiments.networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
-from softscope.paper.training import TrainSettings
 from softscope.paper.experiments.x13_plans import SCALES as LEADERBOARD
+from softscope.paper.training import TrainSettings
 from softscope.runs import Store
 
 PLAN = NetworkPlan(
