@@ -74,8 +74,8 @@ def _numbers(own: Any) -> str:
 _PAGE = """\
 # Which score should I use?
 
-Where you choose nothing, `{default}` is used; [consensus.md](consensus.md) says how that was decided. Otherwise choose
-by what you have. The table is read off the leaderboard, `{measured}`: every score with
+Where you choose nothing, `{default}` is used; [consensus.md](consensus.md) has the rule for the default and what it
+names. Otherwise choose by what you have. The table is read off the leaderboard, `{measured}`: every score with
 its default arguments on every pair of our own networks, no parameter chosen on OOD data. FPR95, seconds and memory are
 in [results.md](results.md#x13), an interval for each AUROC in the result's file.{left}
 
