@@ -1,5 +1,7 @@
 """Choices judged on sets they were not made on, and the default where the evidence is thin."""
 
+from dataclasses import replace
+
 import pytest
 
 from softscope.diagnosis.model import Score
@@ -78,3 +80,20 @@ def test_confidence_is_kept_where_nothing_beats_it() -> None:
     recommendation = recommend(scores, _mean(scores), NEEDS)
     assert (recommendation.estimator, recommendation.basis) == (None, "keep")
     assert {choice.estimator for choice in judged_choices(scores, NEEDS)} == {"plain-max"}
+
+
+def test_a_score_that_misses_more_at_the_threshold_in_use_is_not_recommended() -> None:
+    """A larger AUROC, but at 5 % false alarms it lets more through than confidence does."""
+    scores = _scores(confidence=[0.8, 0.8, 0.8], density=[0.95, 0.93, 0.94], knn=[0.9, 0.9, 0.9])
+    worse = {
+        ood: own | {"density": replace(own["density"], missed_at_95_accepted=Interval(0.4, 0.3, 0.5))}
+        for ood, own in scores.items()
+    }
+    assert recommend(scores, _mean(scores), NEEDS).estimator == "density"
+    assert recommend(worse, _mean(worse), NEEDS).estimator == "knn"
+
+
+def test_nothing_is_chosen_on_stand_ins() -> None:
+    scores = _scores(confidence=[0.8, 0.8, 0.8], density=[0.95, 0.93, 0.94], knn=[0.85, 0.86, 0.85])
+    recommendation = recommend(scores, _mean(scores), NEEDS, stand_ins=True)
+    assert (recommendation.estimator, recommendation.basis) == ("knn", "robust")

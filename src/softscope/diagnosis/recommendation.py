@@ -48,7 +48,7 @@ def recommend(
         if best is not None and mean_scores[best].gain_of_all.low > 0 and carried > 0 and not _harmful(scores, best):
             return Recommendation(best, "chosen", choices)
     default = ROBUST if ROBUST in mean_scores else choose(scores, list(scores), needs_train)
-    if default is None or _harmful(scores, default):
+    if default is None or _harmful(scores, default) or _misses_more(scores, list(scores), default):
         return Recommendation(None, "keep", choices)
     gain = mean_scores[default]
     better = gain.gain.value >= WORTHWHILE and gain.gain_of_all.low > 0
@@ -58,13 +58,14 @@ def recommend(
 def choose(scores: Scores, sets: Sequence[str], needs_train: Mapping[str, bool]) -> str | None:
     """The estimator with the largest mean of mean and worst AUROC over `sets`, None where confidence has it.
 
+    Only of those that miss no more than confidence does where 95 % of test is accepted, the threshold that is used.
     Among those within WORTHWHILE of the best, one that needs no training features is preferred.
     """
     merits = {
         name: (mean(scores[one][name].auroc.value for one in sets) + min(scores[one][name].auroc.value for one in sets))
         / 2
         for name in scores[sets[0]]
-        if name not in _PRINTED[1:]
+        if name not in _PRINTED[1:] and not _misses_more(scores, sets, name)
     }
     best = max(merits.values())
     close = [name for name, merit in merits.items() if merit >= best - WORTHWHILE]
@@ -91,6 +92,12 @@ def judged_choices(scores: Scores, needs_train: Mapping[str, bool]) -> tuple[Cho
             )
         )
     return tuple(out)
+
+
+def _misses_more(scores: Scores, sets: Sequence[str], name: str) -> bool:
+    """Whether the estimator misses more of `sets` than confidence, on average and by more than WORTHWHILE."""
+    ours, today = (mean(scores[one][key].missed_at_95_accepted.value for one in sets) for key in (name, _CONFIDENCE))
+    return ours > today + WORTHWHILE
 
 
 def _harmful(scores: Scores, name: str) -> bool:

@@ -17,7 +17,7 @@ from .base import Estimator, Info, register, unit_rows
 Init = Literal["labels", "kmeans", "random"]
 Transform = Literal["none", "log"]
 LOG_OFFSET = 1e-3
-FULL_BYTES = 8e9
+FULL_BYTES = 5e8
 
 
 @register

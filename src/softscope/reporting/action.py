@@ -3,6 +3,7 @@
 import shlex
 from dataclasses import dataclass
 
+from ..diagnosis.advice import DISTRUSTED
 from ..diagnosis.model import Diagnosis
 from ..estimators import estimator
 
@@ -27,13 +28,19 @@ def action_of(diagnosis: Diagnosis) -> Action:
     warnings = [finding for finding in diagnosis.self_check if finding.level == "warning"]
     if warnings:
         first = warnings[0]
-        return Action("Check your features first", f"{first.what}. {first.hint}. Then diagnose again.", "")
+        return Action("Check your data first", f"{first.what}. {first.hint}. Then diagnose again.", "")
     name = diagnosis.advice.recommended
     sets = len(diagnosis.ood)
+    today = diagnosis.mean_scores["plain-max"].missed_at_95_accepted.value
     if name is None:
         why = "No other score is better than it beyond chance; a guard turns it into alarms at a rate you choose."
+        if today > DISTRUSTED:
+            why += (
+                f" At 5 % false alarms it still misses {100 * today:.1f} % of unfamiliar inputs: other features "
+                "(pre-training, more varied training data, another layer) or examples to learn from would help more."
+            )
         return Action("Keep confidence, with a guard", why, guard_line(diagnosis, "max"))
-    today, better = (diagnosis.mean_scores[key].missed_at_95_accepted.value for key in ("plain-max", name))
+    better = diagnosis.mean_scores[name].missed_at_95_accepted.value
     grounds = {
         "chosen": "Choices made on the other sets held on each set left out.",
         "robust": "It is the most robust score over many networks and data sets, not chosen on "

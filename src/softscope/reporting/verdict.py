@@ -81,7 +81,7 @@ def summary(diagnosis: Diagnosis) -> Summary:
         icon=_ICONS[advice.verdict],
         kind=kind_of(advice.verdict),
         title=title if detail else advice.headline,
-        detail=detail[:1].upper() + detail[1:],
+        detail=(detail[:1].upper() + detail[1:]).replace(" %", "\u00a0%"),
         figures=_figures(diagnosis),
         by_set=sorted(by_set, key=lambda item: -item.missed.value),
         causes=_causes(diagnosis),
