@@ -126,6 +126,15 @@ def test_choices_are_the_best_of_their_rule(search):
     assert (search.fitted, search.held_out) == (360, 40)
 
 
+def test_a_choice_is_judged_on_the_set_that_it_was_not_made_on(search):
+    names = list(search.tried[0].auroc)
+    assert set(search.left_out) == (set(names) if len(names) > 1 else set())
+    two = [replace(one, auroc={"a": 90.0 + place % 3, "b": 50.0 + place}) for place, one in enumerate(search.tried)]
+    judged = replace(search, tried=tuple(two)).left_out
+    assert judged["a"].auroc["b"] == max(one.auroc["b"] for one in two)
+    assert judged["b"].auroc["a"] == 92.0
+
+
 def test_plain_values_hold_the_setting_beside_what_came_of_it(search):
     found = search.paper.to_dict()
     assert found["components"] == "K"

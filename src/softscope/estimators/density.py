@@ -17,6 +17,7 @@ from .base import Estimator, Info, register, unit_rows
 Init = Literal["labels", "kmeans", "random"]
 Transform = Literal["none", "log"]
 LOG_OFFSET = 1e-3
+#: Of all covariances together: more would take a diagnosis of 4,096 features beyond a minute and 1.5 GB.
 FULL_BYTES = 5e8
 
 
