@@ -3,7 +3,6 @@
 import shlex
 from dataclasses import dataclass
 
-from ..diagnosis.advice import DISTRUSTED
 from ..diagnosis.model import Diagnosis
 from ..estimators import estimator
 
@@ -34,7 +33,7 @@ def action_of(diagnosis: Diagnosis) -> Action:
     today = diagnosis.mean_scores["plain-max"].missed_at_95_accepted.value
     if name is None:
         why = "No other score is better than it beyond chance; a guard turns it into alarms at a rate you choose."
-        if today > DISTRUSTED:
+        if diagnosis.advice.verdict == "do not trust":
             why += (
                 f" At 5 % false alarms it still misses {100 * today:.1f} % of unfamiliar inputs: other features "
                 "(pre-training, more varied training data, another layer) or examples to learn from would help more."
