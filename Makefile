@@ -81,9 +81,9 @@ $(VENV)/installed-docs: $(VENV)/installed-zoo
 docs: export OMP_NUM_THREADS = 1
 docs: export OPENBLAS_NUM_THREADS = 1
 docs: $(VENV)/installed-docs
-	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html $(ARGS)
+	$(BIN)/python -m sphinx -E -W --keep-going -q docs docs/_build/html $(ARGS)
 	@echo "open docs/_build/html/index.html"
 
 clean:
-	rm -rf docs/_build docs/api docs/gallery docs/sg_execution_times.rst
+	rm -rf docs/_build docs/api docs/gallery
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

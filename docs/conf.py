@@ -43,7 +43,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_signature": False,
-    "min_reported_time": 3600,
+    "write_computation_times": False,  # its page would load scripts from elsewhere
     "default_thumb_file": str(HERE / "images" / "report.png"),
 }
 warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")
