@@ -147,3 +147,8 @@ def test_what_is_no_classifier_is_refused_in_a_line(tmp_path):
     transformers.ViTModel(config).save_pretrained(tmp_path)
     with pytest.raises(SoftscopeError, match="is a ViTModel, not a classifier"):
         open_model(str(tmp_path))
+
+
+def test_a_text_model_says_that_it_reads_no_images():
+    with pytest.raises(SoftscopeError, match=r"reads texts, not images. Use Python: sx.extract\(model, texts"):
+        sx.extract(hugging_face("BERT"), np.zeros((2, 3, 8, 8), np.float32))

@@ -49,6 +49,10 @@ class HuggingFaceModel(TorchModel):
                 config: Any = self.module.config
                 config.pad_token_id = self._tokenizer.pad_token_id
             return dict(self._tokenizer(inputs, padding=True, truncation=True, return_tensors="pt"))
+        if self._input_name == "input_ids" and getattr(inputs, "ndim", 2) > 2:
+            raise SoftscopeError(
+                f"{self.name}: reads texts, not images", "Use Python: sx.extract(model, texts, processor=tokenizer)"
+            )
         return {self._input_name: inputs} if not isinstance(inputs, tuple) else inputs
 
 
