@@ -1,5 +1,7 @@
 """Pictures of structures: a flattened head keeps its softmax, and every panel holds what it should."""
 
+from typing import Any
+
 import numpy as np
 from scipy.special import softmax
 
@@ -7,9 +9,8 @@ from softscope.geometry import lopsided, optimal_structure, sandwich, stack
 from softscope.head import Head
 from softscope.paper.plots.structures import (
     Outcome,
+    bound_figure,
     flattened,
-    loss_figure,
-    scale_figure,
     structure_figure,
     structure_planes,
 )
@@ -55,30 +56,37 @@ def test_planes_show_every_point_and_name_the_classes(rng: np.random.Generator) 
     assert names == ["test, class cat", "test, class dog", "test, class owl", "OOD"]
 
 
-def test_the_dependence_on_scale_has_a_line_a_structure_and_one_for_the_trainable_layer() -> None:
-    row = {"norm": 1.0, "accuracy": 99.0, "cross_entropy": 0.02, "entropy": 97.0}
-    other = {"norm": 10.0, "accuracy": 90.0, "cross_entropy": 0.3, "entropy": 70.0}
-    figure = scale_figure({"optimal": [row, other], "stack": [row]}, 10.0, row)
-    for axes, what in zip(figure.axes, ("accuracy", "cross_entropy", "entropy")):
-        (line,) = [line for line in axes.lines if line.get_label() == "optimal"]
-        assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([1.0, 10.0], [row[what], other[what]])
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == ["accuracy, %", "cross-entropy", "AUROC of U_entropy, %"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["trainable", "optimal", "stack"]
-    assert all(axes.get_xscale() == "log" for axes in figure.axes)
+def test_every_network_stands_at_its_predicted_bounds_and_the_paper_as_a_star() -> None:
+    def network(structure: str, cap: float, floor: float, loss: float, top: float, area: float) -> dict[str, Any]:
+        bounds = {"caps": [1.0, cap], "loss_floor": floor, "auroc_cap": top}
+        return {"structure": structure, **bounds, "cross_entropy": loss, "auroc": {"max": area, "entropy": 1.0}}
+
+    table = [
+        network("optimal", 1.0, 0.0, 0.01, 100.0, 98.0),
+        network("optimal, one class out of reach", 0.33, 0.36, 0.37, 75.0, 71.0),
+        network("0, 5, 10 degrees", 1.0, 0.0, 0.08, 99.0, 80.0),
+    ]
+    figure = bound_figure(table, {"optimal": (0.014, 98.9), "stack": (0.276, 69.5)})
+    loss, area = figure.axes
+    assert (loss.get_xlabel(), loss.get_ylabel()) == ("predicted: its floor", "measured: cross-entropy")
+    assert (area.get_xlabel(), area.get_ylabel()) == ("predicted: its cap, %", "measured: AUROC of U_max, %")
+    assert drawn(loss) == [("filled", 0.36, 0.37), ("hollow", 0.0, 0.01), ("star", 0.0, 0.014), ("hollow", 0.0, 0.08)]
+    assert drawn(area) == [
+        ("filled", 75.0, 71.0),
+        ("hollow", 100.0, 98.0),
+        ("star", 100.0, 98.9),
+        ("hollow", 99.0, 80.0),
+    ]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["optimal", "readings", "the paper"]
 
 
-def test_every_network_and_the_papers_stand_in_one_picture() -> None:
-    row = {"cross_entropy": 0.02, "entropy": 97.0}
-    figure = loss_figure(
-        {"optimal": [row, row], "stack": [row]}, [row], {"optimal": (0.01, 98, 0.1), "stack": (0.3, 70, 1)}
-    )
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == ["optimal", "stack", "sandwich, aligned", "the paper"]
-    (axes,) = figure.axes
-    stars = [c.lines[0] for c in axes.containers]
-    assert [(s.get_xdata().tolist(), s.get_ydata().tolist()) for s in stars] == [([0.01], [98]), ([0.3], [70])]
-    own = {line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines}
-    assert own["optimal"] == ([0.02, 0.02], [97.0, 97.0])
-    assert own["sandwich, aligned"] == ([0.02], [97.0])
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("cross-entropy on test data", "AUROC of U_entropy, %")
+def drawn(axes: Any) -> list[tuple[str, float, float]]:
+    """(look, x, y) of every point, in the order of drawing."""
+    points = []
+    for line in axes.lines:
+        look = "star" if line.get_marker() == "*" else "hollow" if line.get_mfc() == "white" else "filled"
+        if line.get_marker() != "None":
+            points += [
+                (look, x, y) for x, y in zip(np.ravel(line.get_xdata()).tolist(), np.ravel(line.get_ydata()).tolist())
+            ]
+    return points

@@ -125,20 +125,19 @@ def _two_classes(result: dict[str, Any]) -> list[Evidence]:
 
 
 def _structures(result: dict[str, Any]) -> list[Evidence]:
-    """T29 from X4: loss, accuracy and AUROC of networks with a frozen head."""
+    """T29 from X4: loss and AUROC of networks with a frozen head, and the bounds that the head predicts."""
     return [
         {
-            "network": f"X4 {table} {row['structure']}, norm {row['norm']:g}, seed {row['seed']}",
+            "network": f"X4 {row['part']} {row['structure']}, seed {row['seed']}",
             "structure": row["structure"],
-            "norm": row["norm"],
-            "seed": row["seed"],
-            "aligned": table == "aligned",
+            "cap": min(row["caps"]),
             "loss": row["cross_entropy"],
+            "floor": row["loss_floor"],
             "accuracy": row["accuracy"],
             "auroc": row["auroc"]["max"],
+            "auroc_cap": row["auroc_cap"],
         }
-        for table in ("networks", "aligned", "scales")
-        for row in result["tables"].get(table, [])
+        for row in result["tables"].get("networks", [])
         if row["structure"] != "trainable"
     ]
 

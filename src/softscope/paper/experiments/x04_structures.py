@@ -1,29 +1,42 @@
-"""X4 (fig_counterfact_structs): the last layer frozen in structures that are worse than the optimal one.
+"""X4 (fig_counterfact_structs): the last layer frozen in structures that are worse than the optimal one, and why.
 
-LeNet(16) on three classes of MNIST, 2 epochs, Fashion-MNIST out; trainable, optimal, sandwich, stack, lopsided. Past
-the paper: U_density (E4) and nearest neighbours on the same features, which tell a bad boundary (they still detect)
-from bad features (they fail as well); how all depends on the scale of the frozen layer; and what happens to a structure
-that is aligned with the axes, where features >= 0 lose a class.
+LeNet(16) on three classes of MNIST, 2 epochs, Fashion-MNIST out; trainable, optimal, sandwich, stack, lopsided, frozen
+with norm 1, from a Glorot start, in batches of 32: the settings that come closest to the paper's numbers. Past
+the paper: is it the shape of the boundaries that breaks detection, or one class of bounded confidence (T29)? The same
+shapes are placed where every class is in reach of features >= 0 and where one is not, and with weights of norm 10; and
+U_density (E4) and nearest neighbours on the same features tell a bad boundary from bad features.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ...arrays import Floats
 from ...engine import Engine
 from ...errors import SoftscopeError
 from ...estimators import estimator
-from ...estimators.softmax import softmax
-from ...geometry import lopsided, optimal_structure, sandwich, stack
+from ...estimators.softmax import log_odds, softmax
+from ...geometry import (
+    auroc_cap,
+    confidence_caps,
+    lopsided,
+    loss_floor,
+    optimal_structure,
+    random_rotation,
+    sandwich,
+    stack,
+)
 from ...head import Head
 from ...metrics import auroc
 from ...runs import Draft, Store
-from ..training import TrainSettings
+from ..training import Precision
 from .base import Result, Settings
 from .judge import Detected, claim_tables, detected
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets
+from .texts import texts
 from .verdict import Kind, Mean, Reported, Row, Statement, printed
 from .x01_mnist import FASHION, MNIST, POINTS
 
@@ -31,44 +44,89 @@ if TYPE_CHECKING:
     from ..nets import Net
     from ..training.loop import AfterStep
 
+Place = Literal["plane", "halves"]
 TRAINABLE = "trainable"
 PAPER: dict[str, dict[str, Reported]] = printed("X4")
-MAKERS = {"optimal": optimal_structure, "sandwich": sandwich, "stack": stack, "lopsided": lopsided}
+
+
+def fan(*degrees: float, bias: tuple[float, ...] = (0, 0, 0), norms: tuple[float, ...] = (1, 1, 1)) -> Head:
+    """Three weights in the plane, by their angles."""
+    angles = np.radians(degrees)
+    return Head(np.column_stack([np.cos(angles), np.sin(angles)]) * np.array(norms)[:, None], np.array(bias, float))
+
+
+#: Structures of three classes in the plane, their largest weight of norm 1.
+SHAPES = {name: make(3, 2) for name, make in zip(PAPER, (None, optimal_structure, sandwich, stack, lopsided)) if make}
+#: Further readings of the paper's lopsided structure, of which it prints a picture: shape and place.
+READINGS: dict[str, tuple[Head, Place]] = {
+    "0, 20, 40 degrees": (fan(0, 20, 40), "plane"),
+    "0, 10, 20 degrees": (fan(0, 10, 20), "plane"),
+    "0, 5, 10 degrees": (fan(0, 5, 10), "plane"),
+    "0, 3, 6 degrees": (fan(0, 3, 6), "plane"),
+    "10 degrees apart and the third opposite": (fan(-5, 5, 180), "plane"),
+    "3 degrees apart and the third opposite": (fan(-1.5, 1.5, 180), "plane"),
+    "optimal, one weight of norm 0.1": (fan(90, 210, 330, norms=(1, 1, 0.1)), "plane"),
+    "0, 45, 90 degrees": (fan(0, 45, 90), "halves"),
+    "30, 45, 60 degrees": (fan(30, 45, 60), "halves"),
+    "two axes, the third class at the origin with bias 2": (fan(0, 90, 0, bias=(0, 0, 2), norms=(1, 1, 0)), "halves"),
+    "45 degrees apart and the third opposite": (lopsided(3, 2), "halves"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class StructurePlan(NetworkPlan):
+class GlorotPlan(NetworkPlan):
+    """Every layer starts as Keras draws it: weights uniform in ±sqrt(6 / (fan in + fan out)), biases 0."""
+
+    def build(self, classes: int) -> "Net":
+        """The untrained network."""
+        from ...torch_door import nn, torch
+
+        net = super().build(classes)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.training.seed)
+            for layer in net.modules():
+                if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
+                    nn.init.xavier_uniform_(layer.weight)
+                    nn.init.zeros_(layer.bias)
+        return net
+
+
+@dataclass(frozen=True, kw_only=True)
+class StructurePlan(GlorotPlan):
     """`structure` with weights of norm `norm` (its outermost for the stack), frozen.
 
-    It is embedded in the feature space by a random rotation drawn from the training's seed. `aligned` instead puts it
-    into the first coordinates, its first class where no features >= 0 can favour it: what ReLU features do then is
-    part of X4. The stack is reached by moving the weights from the optimal structure over the first `moving` of all
-    steps; fixed from the start, it fails to train, as in the paper.
+    It lies in a plane of the feature space drawn from the training's seed, where features >= 0 reach every direction;
+    or each of its two coordinates is spread over half of the features, `place="halves"`, where they reach only a
+    quarter of the plane. There the last weight is that of class 0: if it is out of reach its inputs end at z = 0, where
+    all classes tie and the first is the prediction.
+
+    The stack is reached by moving the weights from the optimal structure over the first `moving` of all steps; fixed
+    from the start, it fails to train, as in the paper.
     """
 
     structure: str
-    norm: float
-    aligned: bool = False
+    norm: float = 1.0
+    place: Place = "plane"
     moving: float = 0.5
 
-    def head(self, classes: int, structure: str | None = None) -> Head:
-        """The frozen layer, or another structure in its place and embedding."""
+    def head(self, structure: str | None = None) -> Head:
+        """The frozen layer, or another structure in its place."""
         name = structure or self.structure
-        if name not in MAKERS:
-            raise SoftscopeError(f"no structure is called {name!r}", f"Choose one of {', '.join(MAKERS)}")
-        seed = None if self.aligned else self.training.seed
-        made = MAKERS[name](classes, int(self.config["features"]), norm=self.norm, seed=seed)
-        order = slice(None, None, -1 if self.aligned else 1)
-        return Head(made.weight[order], made.bias[order], name=name)
+        if name not in SHAPES and name not in READINGS:
+            raise SoftscopeError(f"no structure is called {name!r}", f"Choose one of {', '.join(SHAPES)}")
+        shape = SHAPES[name] if name in SHAPES else READINGS[name][0]
+        features = int(self.config["features"])
+        if self.place == "halves":
+            weight = np.repeat(shape.weight[::-1], features // 2, axis=1) / np.sqrt(features // 2)
+            return Head(self.norm * weight, self.norm * shape.bias[::-1], name=name)
+        weight = shape.weight @ random_rotation(features, self.training.seed)[:2]
+        return Head(self.norm * weight, self.norm * shape.bias, name=name)
 
     def build(self, classes: int) -> "Net":
         """The network with the frozen layer in the place of its own."""
         net = super().build(classes)
-        if self.structure == "stack":
-            net.replace_classifier(self.head(classes, "optimal").weight, np.zeros(classes))
-        else:
-            frozen = self.head(classes)
-            net.replace_classifier(frozen.weight, frozen.bias if frozen.bias.any() else None)
+        frozen = self.head("optimal" if self.structure == "stack" else None)
+        net.replace_classifier(frozen.weight, frozen.bias)
         return net
 
     def after_step(self) -> "AfterStep | None":
@@ -80,24 +138,21 @@ class _Move:
     """Weights and biases on a straight line from the optimal structure to the plan's."""
 
     def __init__(self, plan: StructurePlan) -> None:
-        self.plan = plan
+        self.share, self.start, self.end = plan.moving, plan.head("optimal"), plan.head()
 
     def __call__(self, net: Any, step: int, steps: int) -> None:
         import torch
 
-        done = min(1.0, step / max(1.0, self.plan.moving * steps))
-        classes = net.classifier.out_features
-        start, end = self.plan.head(classes, "optimal"), self.plan.head(classes)
-        weight = (1 - done) * start.weight + done * end.weight
-        net.classifier.weight.copy_(torch.from_numpy(weight.astype(np.float32)))
-        net.classifier.bias.copy_(torch.from_numpy((done * end.bias).astype(np.float32)))
+        done = min(1.0, step / max(1.0, self.share * steps))
+        for part in ("weight", "bias"):
+            value = (1 - done) * getattr(self.start, part) + done * getattr(self.end, part)
+            getattr(net.classifier, part).copy_(torch.from_numpy(value.astype(np.float32)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class StructureSettings(Settings):
-    """`norm` is the scale of the frozen layers; `norms` are the scales at which their dependence on it is shown, one
-    run each on `study` training images; `aligned` structures are trained without the random rotation as well, at
-    `aligned_norm`.
+    """`norm` is the scale of the frozen layers, `other_norm` that of the comparison in random planes, which has the
+    first `compared` runs; each of the `readings` is trained once. `precision` is that of the training's products.
     """
 
     data: Images = MNIST
@@ -105,32 +160,20 @@ class StructureSettings(Settings):
     net: str = "lenet"
     features: int = 16
     epochs: int = 2
-    batch: int = 128
-    norm: float = 10.0
-    norms: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
-    study: int | None = 6000
-    aligned: tuple[str, ...] = ("sandwich",)
-    aligned_norm: float = 1.0
+    batch: int = 32
+    norm: float = 1.0
+    other_norm: float = 10.0
+    compared: int = 3
+    readings: tuple[str, ...] = tuple(READINGS)
+    precision: Precision = "bfloat16"
 
-    def plan(self, structure: str, norm: float, *, aligned: bool = False) -> NetworkPlan:
-        """The network of one run; the trainable one is that of X1b."""
-        training = TrainSettings(
-            epochs=self.epochs, batch=self.batch, seed=self.seed, precision="float32", threads=self.threads
-        )
-        common: dict[str, Any] = {
-            "data": self.data,
-            "ood": (self.ood,),
-            "net": self.net,
-            "config": {"features": self.features},
-            "training": training,
-        }
+    def plan(self, structure: str, norm: float | None = None, place: Place = "plane") -> NetworkPlan:
+        """The network of one run."""
+        common: dict[str, Any] = {"data": self.data, "ood": (self.ood,), "net": self.net, "training": self.training()}
+        common["config"] = {"features": self.features}
         if structure == TRAINABLE:
-            return NetworkPlan(**common)
-        return StructurePlan(**common, structure=structure, norm=norm, aligned=aligned)
-
-    def small(self) -> "StructureSettings":
-        """The first run on fewer training images."""
-        return replace(self, data=replace(self.data, train=self.study), runs=1)
+            return GlorotPlan(**common)
+        return StructurePlan(**common, structure=structure, norm=norm or self.norm, place=place)
 
 
 SCALES = {
@@ -139,73 +182,69 @@ SCALES = {
         ood=Images("digits", (5, 7, 9)),
         net="small",
         epochs=3,
-        batch=32,
-        norms=(10.0,),
-        study=None,
-        aligned=(),
+        compared=1,
+        readings=(),
+        precision="float32",
     ),
-    "laptop": StructureSettings(data=replace(MNIST, train=6000), runs=3, norms=(1.0, 10.0), study=3000),
-    "paper": StructureSettings(runs=3),
+    "laptop": StructureSettings(data=replace(MNIST, train=6000), runs=3, readings=()),
+    "paper": StructureSettings(runs=5),
 }
+#: Part of the experiment, name of a structure there, and a network; and the same by part and name, a run each.
+Trained = tuple[str, str, Detected]
+Parts = dict[str, dict[str, list[Detected]]]
+OUT, REACHED = "optimal, one class out of reach", "sandwich, all classes in reach"
 
-Parts = dict[str, list[Detected]]
 
-
-def run(settings: StructureSettings, store: Store, engine: Engine) -> Result:
-    """Train every structure, then the study of scales and the aligned ones; pictures are those of the first run."""
+def run(settings: StructureSettings, store: Store, engine: Engine) -> Iterator[Result]:
+    """A result after the main table, one with the comparison of norms, one with the readings."""
     planned = _plans(settings)
-    plans = [plan for _, _, plan in planned]
-    every: list[Detected] = engine.map(
-        partial(detected, store, nearest=_nearest), plans, threads=settings.threads, label="X4"
-    )
-    parts: dict[str, Parts] = {"main": {}, "aligned": {}, "scale": {}}
-    for (part, name, _), one in zip(planned, every):
-        parts[part].setdefault(name, []).append(one)
-    main, aligned, scales = parts.values()
+    done: list[Trained] = []
+    for stage in (("main", "swapped"), ("norm",), ("readings",)):
+        todo = [one for one in planned if one[0] in stage]
+        if todo:
+            measure = partial(detected, store, nearest=_nearest)
+            plans = [plan for *_, plan in todo]
+            networks = engine.map(measure, plans, threads=settings.threads, label=f"X4, {stage[0]}")
+            done += [(part, name, one) for (part, name, _), one in zip(todo, networks)]
+            yield _result(settings, done, left=len(planned) - len(done))
+
+
+def _result(settings: StructureSettings, done: "list[Trained]", left: int) -> Result:
+    parts: Parts = {}
+    for part, name, one in done:
+        parts.setdefault(part, {}).setdefault(name, []).append(one)
+    every = [one for *_, one in done]
+    table = [_table_row(*each) for each in done]
+    named = [(f"{settings.net}, {name}", one.numbers) for name, runs in parts["main"].items() for one in runs]
+    known = {name: getattr(settings, name) for name in ("norm", "batch", "features", "precision")}
     return Result(
-        rows=[
-            *_rows(main),
-            *(
-                row
-                for name, pairs in aligned.items()
-                for row in _table_rows(name, f"{name}, aligned", pairs, counts=False)
-            ),
-        ],
-        figures=_figures(settings, main, aligned, scales),
-        captions=_CAPTIONS,
-        tables=_tables(settings, main, aligned, scales),
-        notes=_notes(settings),
+        rows=_rows(parts),
+        figures=_figures(settings, parts, table),
+        tables={"networks": table, "readings": _readings(parts), **claim_tables(named, ("T19", "T21", "T23"))},
+        **texts("X4", **known),
         subsets=subsets([one.network for one in every]),
         seconds=sum(one.seconds for one in every),
+        left=f"{left} networks" if left else None,
     )
 
 
 def _plans(settings: StructureSettings) -> list[tuple[str, str, NetworkPlan]]:
-    """(part of the experiment, structure, plan) of every network."""
-    runs, small = settings.single_runs(), settings.small()
-    main = [("main", name, one.plan(name, settings.norm)) for name in PAPER for one in runs]
-    aligned = [
-        ("aligned", name, one.plan(name, settings.aligned_norm, aligned=True))
-        for name in settings.aligned
-        for one in runs
+    """(part of the experiment, name of the structure there, plan) of every network."""
+    runs = settings.single_runs()
+    main = [("main", name, one.plan(name, place=PLACES.get(name, "plane"))) for name in PAPER for one in runs]
+    swapped = [("swapped", OUT, one.plan("optimal", place="halves")) for one in runs]
+    swapped += [("swapped", REACHED, one.plan("sandwich")) for one in runs]
+    other = [
+        ("norm", f"{name}, norm {settings.other_norm:g}", one.plan(name, settings.other_norm))
+        for name in SHAPES
+        for one in runs[: settings.compared]
     ]
-    scale = [("scale", name, small.plan(name, norm)) for name in MAKERS for norm in settings.norms]
-    return [*main, *aligned, *scale, ("scale", TRAINABLE, small.plan(TRAINABLE, settings.norm))]
+    read = [("readings", name, runs[0].plan(name, place=READINGS[name][1])) for name in settings.readings]
+    return [*main, *swapped, *other, *read]
 
 
-_CAPTIONS = {
-    "structures": "Top: the five structures, weights as arrows and confidence (bright) over the plane they span; the "
-    "trainable one as learned. Below: AUROC against the OOD data of the paper's softmax score, of ours, and of two "
-    "scores that see only the features. Where these stay high and U_entropy falls, the boundary is to blame.",
-    "planes": "Final layer of each network on the first two principal components of test and OOD points (100 each); "
-    "bright = confident.",
-    "scales": "How the result depends on the scale of the frozen layer: one run each on fewer training images. Dashed: "
-    "the trainable layer. Grey: the scale of the main table.",
-    "losses": "Every network of this experiment: AUROC against cross-entropy, beside the paper's. A sandwich aligned "
-    "with the axes loses a class and lands where the paper's does; lopsided networks that are trained little reach the "
-    "paper's loss and its AUROC, those trained to the end both of the optimal structure; only the stack stays worse.",
-    "histograms": "norm(z) and cosines to the weights, test against OOD inputs, for each structure. Dotted: medians.",
-}
+#: Where a structure of the main table lies, if not in a random plane.
+PLACES: dict[str, Place] = {"sandwich": "halves"}
 
 
 def _nearest(network: TrainedNetwork, draft: Draft) -> None:
@@ -223,148 +262,136 @@ def _aurocs(one: Detected) -> dict[str, float]:
     return {**one.numbers["auroc"], "knn": one.numbers["knn"]}
 
 
-def _rows(main: Parts) -> list[Row]:
+def _rows(parts: Parts) -> list[Row]:
+    main, swapped, other = parts["main"], parts["swapped"], parts.get("norm", {})
     rows = []
-    for name, pairs in main.items():
-        rows += _table_rows(name, name, pairs)
+    for name, runs in main.items():
+        rows += _table_rows(PAPER[name], name, runs)
         rows += [
-            Row(f"{name}: AUROC of {label} (past the paper)", _over(pairs, "auroc", key), unit="%")
+            Row(f"{name}: AUROC of {label} (past the paper)", _over(runs, "auroc", key), unit="%")
             for label, key in _SHOWN.items()
             if key != "entropy"
         ]
+    areas = {name: _entropy(runs) for name, runs in {**main, **swapped}.items()}
+    losses = {name: np.array([one.numbers["cross_entropy"] for one in runs]) for name, runs in main.items()}
+    worse = [name for name in SHAPES if name != "optimal"]
+    gap = np.minimum(areas[TRAINABLE], areas["optimal"]) - np.max([areas[name] for name in worse], axis=0)
+    excess = np.min([losses[name] for name in worse], axis=0) - losses["optimal"]
+    above = Statement("trainable and optimal above all others", least=0)
+    larger = Statement("larger for non-optimal structures", least=0)
+    bounded, unbounded = (
+        Statement("a bounded class breaks it (T29)", most=-10),
+        Statement("no bound, no harm", least=-1),
+    )
+    ours = {
+        f"{OUT}, less optimal": (areas[OUT] - areas["optimal"], bounded),
+        f"sandwich, one class out of reach, less {REACHED}": (areas["sandwich"] - areas[REACHED], bounded),
+        f"{REACHED}, less optimal": (areas[REACHED] - areas["optimal"], unbounded),
+        "lopsided, all classes in reach, less optimal": (areas["lopsided"] - areas["optimal"], unbounded),
+    }
+    for name, runs in other.items():
+        if name.startswith("stack"):
+            gained = _entropy(runs) - areas["stack"][: len(runs)]
+            ours[f"{name}, its cap near 1, less norm 1"] = gained, Statement("a higher cap mends it (T29)", least=10)
     return [
         *rows,
-        Row(
-            "AUROC of the worse of trainable and optimal less the best of the others",
-            Mean.of([_gap(run) for run in _runs(main)]),
-            Statement("trainable and optimal above all others", least=0),
-            "%",
-        ),
-        Row(
-            "cross-entropy of the best other frozen structure less that of optimal",
-            Mean.of([_excess(run) for run in _runs(main)]),
-            Statement("larger for non-optimal structures", least=0),
-            digits=3,
-        ),
+        Row("AUROC of the worse of trainable and optimal less the best of the others", Mean.of(gap), above, "%"),
+        Row("cross-entropy of the best other frozen structure less that of optimal", Mean.of(excess), larger, digits=3),
+        *(Row(f"AUROC of U_entropy: {label}", Mean.of(by), said, "points") for label, (by, said) in ours.items()),
+        *(row for name, runs in {**swapped, **other}.items() for row in _table_rows({}, name, runs)),
     ]
 
 
-def _runs(main: Parts) -> list[dict[str, dict[str, Any]]]:
-    """What was detected in each run, by structure."""
-    return [dict(zip(main, [one.numbers for one in run])) for run in zip(*main.values())]
+def _entropy(runs: list[Detected]) -> Floats:
+    return np.array([one.numbers["auroc"]["entropy"] for one in runs])
 
 
-def _gap(run: dict[str, dict[str, Any]]) -> float:
-    good, bad = ([run[name]["auroc"]["entropy"] for name in names] for names in _SIDES)
-    return float(min(good) - max(bad))
-
-
-def _excess(run: dict[str, dict[str, Any]]) -> float:
-    others = [run[name]["cross_entropy"] for name in MAKERS if name != "optimal"]
-    return float(min(others) - run["optimal"]["cross_entropy"])
-
-
-_SIDES = ((TRAINABLE, "optimal"), ("sandwich", "stack", "lopsided"))
-
-
-def _table_rows(name: str, label: str, pairs: list[Detected], *, counts: bool = True) -> list[Row]:
-    """The three numbers that the paper's table has."""
-    paper = PAPER[name]
-    loss: Kind = "loss"
-    return [
-        Row(f"{label}: accuracy", _over(pairs, "accuracy"), paper["accuracy"], "%", kind="accuracy", counts=counts),
-        Row(f"{label}: cross-entropy", _over(pairs, "cross_entropy"), paper["cross_entropy"], "", 3, loss, counts),
-        Row(f"{label}: AUROC of U_entropy", _over(pairs, "auroc", "entropy"), paper["auroc"], "%", 1, "AUROC", counts),
-    ]
-
-
-def _notes(settings: StructureSettings) -> list[str]:
-    return [
-        "The paper gives no coordinates; its words and pictures are read as: sandwich, weights over a half circle; "
-        "stack, parallel boundaries; lopsided, two weights 45 degrees apart and the third opposite. Its AUROC is that "
-        "of softmax confidence; ours is U_entropy (U_max in the table).",
-        f"Frozen weights have norm {settings.norm:g} (the paper is silent) and lie in a plane of R^{settings.features} "
-        f"drawn at random in each run; 'aligned' ones lie in the first two coordinates, with norm "
-        f"{settings.aligned_norm:g}.",
-        "Aligned, features >= 0 can't favour the first class: its inputs end at z = 0, where each class gets 1/3, so "
-        "that cross-entropy is log 3 times the class's share, about 0.36, and a third of the test inputs look OOD "
-        "(table `aligned`: accuracy and median confidence of each class).",
-        "The stack's weights move from the optimal structure over the first half of the training.",
-        "The paper states no optimiser; ours: Adam at 1e-3. OOD images are those of the test split, all classes.",
-    ]
-
-
-def _tables(settings: StructureSettings, main: Parts, aligned: Parts, scales: Parts) -> dict[str, list[dict[str, Any]]]:
-    named = [(f"{settings.net}, {name}", one.numbers) for name, pairs in main.items() for one in pairs]
-    return {
-        "networks": [_table_row(name, one) for name, pairs in main.items() for one in pairs],
-        "aligned": [_table_row(name, one) for name, pairs in aligned.items() for one in pairs],
-        "scales": [_table_row(name, one) for name, pairs in scales.items() for one in pairs],
-        **claim_tables(named, ("T19", "T21", "T23")),
+def _table_rows(paper: Mapping[str, Reported], label: str, runs: list[Detected]) -> list[Row]:
+    """The three numbers that the paper's table has, beside the paper's."""
+    kinds: dict[str, tuple[str, str, int, Kind, str | None]] = {
+        "accuracy": ("accuracy", "%", 1, "accuracy", None),
+        "cross_entropy": ("cross-entropy", "", 3, "loss", None),
+        "auroc": ("AUROC of U_entropy", "%", 1, "AUROC", "entropy"),
     }
+    return [
+        Row(f"{label}: {words}", _over(runs, key, of), paper.get(key), unit, digits, kind)
+        for key, (words, unit, digits, kind, of) in kinds.items()
+    ]
 
 
-def _table_row(name: str, one: Detected) -> dict[str, Any]:
+def _readings(parts: Parts) -> list[dict[str, Any]]:
+    """Every reading beside the paper's lopsided line, each number as it would be printed."""
+    every = {"45 degrees apart and the third opposite, all in reach (main table)": parts["main"]["lopsided"][:1]}
+    every |= parts.get("readings", {})
+    table = []
+    for name, runs in every.items():
+        rows = _table_rows(PAPER["lopsided"], name, runs)
+        near = [abs(row.ours.value - row.paper.value) <= row.margin for row in rows if isinstance(row.paper, Reported)]
+        shown = {row.label.removeprefix(f"{name}: "): row.ours.show(row.digits) for row in rows}
+        place = getattr(runs[0].network.plan, "place", "")
+        table.append({"reading": name, "place": place, **shown, "matches": "yes" if all(near) else "no"})
+    return table
+
+
+def _table_row(part: str, name: str, one: Detected) -> dict[str, Any]:
     network = one.network
-    plan, z = network.plan, network.train.array()
+    plan, head, z = network.plan, network.head, network.train.array()
     labels = np.asarray(network.test.labels)
-    logits = network.head.logits(network.test.array())
+    logits = head.logits(network.test.array())
     right, confidence = logits.argmax(axis=1) == labels, softmax(logits).max(axis=1)
-    classes = range(network.head.n_classes)
+    classes = range(head.n_classes)
+    caps = confidence_caps(head)
+    # Of classes that tie, as all do at z = 0, an input counts for the one with the lowest cap: any would be right.
+    lowest = np.argsort(caps)
+    predicted, shares = (
+        np.bincount(of, minlength=head.n_classes) / len(labels)
+        for of in (lowest[logits[:, lowest].argmax(axis=1)], labels)
+    )
+    surer = 1.0 / (1.0 + np.exp(log_odds(head.logits(one.ood.array()))))
     return {
+        "part": part,
         "structure": name,
-        "norm": plan.norm if isinstance(plan, StructurePlan) else float(network.head.weight_norms.mean()),
+        "norm": plan.norm if isinstance(plan, StructurePlan) else float(head.weight_norms.mean()),
         "seed": one.seed,
-        "median_norm_z": float(np.median(network.head.norms(z))),
+        "median_norm_z": float(np.median(head.norms(z))),
         "dead_features": int((z.max(axis=0) == 0).sum()),
         "class_accuracy": [100 * float(right[labels == k].mean()) for k in classes],
         "class_confidence": [float(np.median(confidence[labels == k])) for k in classes],
+        "caps": caps.tolist(),
+        "loss_floor": loss_floor(caps, shares),
+        "auroc_cap": 100 * auroc_cap(caps, predicted, surer),
         **{key: one.numbers[key] for key in ("accuracy", "cross_entropy", "causes", "more_confident")},
         "auroc": _aurocs(one),
     }
 
 
-def _figures(settings: StructureSettings, main: Parts, aligned: Parts, scales: Parts) -> dict[str, Any]:
+def _figures(settings: StructureSettings, parts: Parts, table: list[dict[str, Any]]) -> dict[str, Any]:
     from ..plots.benchmark import familiarity_histograms
-    from ..plots.structures import Outcome, flattened, loss_figure, scale_figure, structure_figure, structure_planes
+    from ..plots.structures import Outcome, bound_figure, flattened, structure_figure, structure_planes
 
     outcomes, planes, histograms = [], {}, {}
-    for name, pairs in main.items():
-        first, ood = pairs[0].network, pairs[0].ood
-        shape = MAKERS[name](3, 2) if name in MAKERS else flattened(first.head)
-        accuracy, loss = _over(pairs, "accuracy"), _over(pairs, "cross_entropy")
+    for name, runs in parts["main"].items():
+        first, ood = runs[0].network, runs[0].ood
+        accuracy, loss = _over(runs, "accuracy"), _over(runs, "cross_entropy")
         theirs = PAPER[name]["cross_entropy"].value
         words = f"accuracy {accuracy.value:.1f} %\ncross-entropy {loss.value:.3f}\n(paper: {theirs:.3f})"
-        area = {label: _over(pairs, "auroc", key) for label, key in _SHOWN.items()}
+        area = {label: _over(runs, "auroc", key) for label, key in _SHOWN.items()}
         paper = PAPER[name]["auroc"]
         values = {"the paper": (paper.value, paper.standard_error)}
         values |= {label: (mean.value, mean.standard_error) for label, mean in area.items()}
-        outcomes.append(Outcome(name, shape, words, values))
+        outcomes.append(Outcome(name, SHAPES.get(name) or flattened(first.head), words, values))
         rng = np.random.default_rng([settings.seed, 2])
         some, few = (np.sort(rng.permutation(len(rows))[:POINTS]) for rows in (first.test, ood))
         shown = first.test.take(some)
         planes[name] = (first.head, shown.array(), np.asarray(shown.labels), ood.rows(few))
         histograms[name] = (first.head, first.test.array(), ood.array())
-    lines = {name: [_line(one) for one in pairs] for name, pairs in scales.items()}
-    every = {name: [*map(_line, pairs), *lines[name]] for name, pairs in main.items()}
-    printed_points = {
-        name: (line["cross_entropy"].value, line["auroc"].value, line["auroc"].standard_error)
-        for name, line in PAPER.items()
-    }
+    printed_points = {name: (line["cross_entropy"].value, line["auroc"].value) for name, line in PAPER.items()}
     return {
         "structures": structure_figure(outcomes),
         "planes": structure_planes(planes),
-        "scales": scale_figure({name: lines[name] for name in MAKERS}, settings.norm, lines[TRAINABLE][0]),
-        "losses": loss_figure(every, [_line(one) for pairs in aligned.values() for one in pairs], printed_points),
+        "bounds": bound_figure(table, printed_points),
         "histograms": familiarity_histograms(histograms),
     }
 
 
 _SHOWN = {"U_entropy": "entropy", "U_density": "density", "kNN": "knn"}
-
-
-def _line(one: Detected) -> dict[str, float]:
-    plan = one.network.plan
-    kept = {key: one.numbers[key] for key in ("accuracy", "cross_entropy")}
-    norm = plan.norm if isinstance(plan, StructurePlan) else 1.0
-    return {"norm": norm, **kept, "entropy": one.numbers["auroc"]["entropy"]}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _GRID = 160
 _DRAWN_NORM = 7.0  # of the largest weight where a structure is drawn, so that every band has a visible width
+BOUNDED = 0.95  # the largest confidence of a class below which it is drawn as bounded
 Value = tuple[float, float | None]
 
 
@@ -82,55 +83,49 @@ def structure_planes(
     return figure
 
 
-def scale_figure(
-    lines: Mapping[str, Sequence[Mapping[str, float]]], chosen: float, learned: Mapping[str, float]
-) -> "Figure":
-    """Accuracy, cross-entropy and AUROC of each structure against the norm of its frozen weights.
+def bound_figure(networks: Sequence[Mapping[str, Any]], paper: Mapping[str, tuple[float, float]]) -> "Figure":
+    """T29: cross-entropy against its floor, AUROC of U_max against its cap, a marker a network.
 
-    `lines` has the rows of each structure (`norm`, `accuracy`, `cross_entropy`, `entropy`), `learned` the same of the
-    trainable layer, drawn as a line across; `chosen` is the norm of the main experiment.
+    `networks` have `structure`, `caps`, `cross_entropy`, `loss_floor`, `auroc` (with `max`) and `auroc_cap`; those with
+    a class of bounded confidence are filled. `paper` has the (cross-entropy, AUROC) of some structures: stars, at the
+    mean floor and cap of the networks of that name. A structure's first word gives its colour.
     """
-    panels = {"accuracy": "accuracy, %", "cross_entropy": "cross-entropy", "entropy": "AUROC of U_entropy, %"}
-    with style():
-        figure = new_figure(PAGE, 2.7)
-        for axes, (what, label) in zip(figure.subplots(1, 3), panels.items()):
-            axes.axhline(learned[what], color=FAINT, linewidth=1.0, linestyle="dashed", label="trainable")
-            axes.axvline(chosen, color="#DDDDDD", linewidth=5, zorder=0)
-            for (name, rows), colour, marker in zip(lines.items(), CLASS_COLOURS, CLASS_MARKERS):
-                norms, values = [row["norm"] for row in rows], [row[what] for row in rows]
-                axes.plot(norms, values, color=colour, marker=marker, markersize=4, label=name)
-            axes.set(xscale="log", xlabel="norm of the frozen weights", title=label)
-            axes.set_xticks(norms, [f"{norm:g}" for norm in norms])
-            axes.minorticks_off()
-        handles, names = axes.get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=len(names))
-    return figure
-
-
-def loss_figure(
-    networks: Mapping[str, Sequence[Mapping[str, float]]],
-    aligned: Sequence[Mapping[str, float]],
-    paper: Mapping[str, Any],
-) -> "Figure":
-    """AUROC against cross-entropy of every network, by structure; `aligned` ones hollow, the paper's as stars.
-
-    Rows have `cross_entropy` and `entropy`; `paper` has (cross-entropy, AUROC, its standard error) of each structure.
-    """
+    names = list(dict.fromkeys(_kind(network["structure"], paper) for network in networks))
     with style():
         figure = new_figure(PAGE, 3.4)
-        axes = figure.subplots()
-        for (name, rows), colour, marker in zip(networks.items(), CLASS_COLOURS, CLASS_MARKERS):
-            places = [row["cross_entropy"] for row in rows], [row["entropy"] for row in rows]
-            axes.plot(*places, linestyle="none", color=colour, marker=marker, markersize=5, label=name)
-            loss, area, error = paper[name]
-            axes.errorbar(loss, area, error, fmt="*", color=colour, markersize=13, mec=INK, mew=0.8, ecolor=INK)
-        hollow = [row["cross_entropy"] for row in aligned], [row["entropy"] for row in aligned]
-        axes.plot(*hollow, "P", mfc="white", mec=INK, markersize=6, label="sandwich, aligned")
-        axes.plot([], [], "*", mfc="white", mec=INK, markersize=11, label="the paper")
-        axes.grid()
-        axes.set(xscale="log", xlabel="cross-entropy on test data", ylabel="AUROC of U_entropy, %")
-        figure.legend(loc="outside lower center", ncols=4)
+        loss, area = figure.subplots(1, 2)
+        for name, colour, marker in zip(names, CLASS_COLOURS, CLASS_MARKERS):
+            own = [network for network in networks if _kind(network["structure"], paper) == name]
+            for bounded in (True, False):
+                some = [network for network in own if (min(network["caps"]) < BOUNDED) == bounded]
+                look = {"color": colour, "mfc": colour if bounded else "white", "linestyle": "none", "marker": marker}
+                floors, losses = ([network[key] for network in some] for key in ("loss_floor", "cross_entropy"))
+                loss.plot(floors, losses, **look)
+                area.plot(
+                    [network["auroc_cap"] for network in some], [network["auroc"]["max"] for network in some], **look
+                )
+            loss.plot([], [], linestyle="none", marker=marker, color=colour, label=name)
+            same = [network for network in own if network["structure"] == name]
+            if name in paper and same:
+                star = {"color": colour, "mec": INK, "mew": 0.8, "markersize": 13, "linestyle": "none", "marker": "*"}
+                loss.plot(np.mean([network["loss_floor"] for network in same]), paper[name][0], **star)
+                area.plot(np.mean([network["auroc_cap"] for network in same]), paper[name][1], **star)
+        loss.plot([], [], "*", mfc="white", mec=INK, markersize=11, label="the paper")
+        for axes, (what, of) in zip(
+            (loss, area), (("cross-entropy", "its floor"), ("AUROC of U_max, %", "its cap, %"))
+        ):
+            axes.axline((0, 0), slope=1, color=FAINT, linewidth=1.0, zorder=0)
+            axes.set(xlabel=f"predicted: {of}", ylabel=f"measured: {what}")
+            axes.grid()
+        area.set(xlim=(45, 102), ylim=(45, 102))
+        figure.legend(*loss.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
+
+
+def _kind(structure: str, paper: Mapping[str, Any]) -> str:
+    """The colour's group of a structure: that of its first word, 'readings' for those the paper has no name for."""
+    name = structure.split(",")[0]
+    return name if name in paper else "readings"
 
 
 def flattened(head: Head) -> Head:
