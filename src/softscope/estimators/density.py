@@ -28,7 +28,7 @@ class Density(Estimator):
     Defaults are the paper's best: K components of full covariance, ridge 1e-5, all neurons. `init` says where EM
     starts: the classes, k-means, or rows drawn at random. `one_per_class` fits each class by itself, without EM.
     `transform="log"` works on log(max(z, 0) + d), d = `offset_`; `neurons` takes that many columns drawn by `seed`;
-    `normalise` works on z / norm(z), before all of these. Where full covariances would need more than 8 GB (K H^2
+    `normalise` works on z / norm(z), before all of these. Where full covariances would need more than 1.34 GB (K H^2
     numbers), the components share one, and a warning says so.
 
     After `fit`: `mixture_` (with its history), `conditioning_` (rank, condition, ridge and precision of each
