@@ -93,7 +93,7 @@ def test_the_page_opens_with_the_papers_conclusions_each_decided_by_its_rows(tmp
     kept(tmp_path, "X7", "laptop", *(Row(f"{name}: AUROC of U_entropy, 8 less 2 layers", Mean(9.0, 0.1, 3),
                                          Statement("improves", least=0)) for name in ("mnist", "fashion")))  # fmt: skip
     page = results_page(tmp_path)
-    assert "**Of the paper's 10 main conclusions 3 hold here, 2 do not, 5 are undecided.**" in page
+    assert "**The paper's 10 main conclusions: holding here 3, not holding 2, undecided 5.**" in page
     assert page.index("better than its reputation") < page.index("**The rule**") < page.index("## X7")
     assert conclusion(page, "reputation")[2:4] == ["holds", "[X9](#x9) mean: U_max: 87.0 ± 0.2 % (at least 75: holds)"]
     assert conclusion(page, "overlap outweighs")[2] == "does not hold"

@@ -87,7 +87,7 @@ def _conclusions(experiments: list[dict[str, Any]]) -> str:
         cells = (str(number), conclusion["text"], verdicts[-1], shown, conclusion["changes"])
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
     hold, fail, open_ = (verdicts.count(word) for word in (*STATEMENTS, UNDECIDED))
-    total = f"Of the paper's {len(verdicts)} main conclusions {hold} hold here, {fail} do not, {open_} are undecided."
+    total = f"The paper's {len(verdicts)} main conclusions: holding here {hold}, not holding {fail}, undecided {open_}."
     return f"**{total}**\n\n" + "\n".join(lines)
 
 
