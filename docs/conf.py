@@ -15,7 +15,13 @@ project = "Softscope"
 author = "The Softscope developers"
 copyright = "The Softscope developers, Apache-2.0"
 version = release = softscope.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_gallery.gen_gallery"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 html_theme = "furo"
@@ -40,6 +46,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
+    "capture_repr": ("_repr_html_",),  # what a notebook shows as a page; not what a last line happens to return
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_signature": False,
@@ -66,8 +73,18 @@ def _paragraph(text):
     return "".join(parts)
 
 
+def _short(app, what, name, obj, options, signature, returns):
+    """`ndarray[float64]` for what numpy spells out over a line; a default that is a function by its name."""
+    array = r"ndarray\[tuple\[~?(?:typing\.)?Any, \.\.\.\], ~?(?:numpy\.)?dtype\[(~?[\w.]+)\]\]"
+    for pattern, short in ((array, r"ndarray[\1]"), (r"\[~[\w.]+\._ScalarT\]", ""), (r"<function (\w+)[^>]*>", r"\1")):
+        signature, returns = (text and re.sub(pattern, short, text) for text in (signature, returns))
+    return signature, returns
+
+
 def _once(app, what, name, obj, skip, options):
-    """The names of `softscope` itself are described on its own page alone."""
+    """The names of `softscope` itself are described on its own page alone; fields of a named tuple in its signature."""
+    if (getattr(obj, "__doc__", None) or "").startswith("Alias for field number"):
+        return True
     public = name in softscope.__all__ and getattr(softscope, name) is obj
     return True if public and not app.env.docname.endswith("/softscope") else None
 
@@ -86,5 +103,6 @@ def setup(app):
         for name in module.__all__:
             setattr(module, name, getattr(module, name))
     app.connect("autodoc-process-docstring", _as_rst)
+    app.connect("autodoc-process-signature", _short)
     app.connect("autodoc-skip-member", _once)
     app.connect("build-finished", _keep_reports)

@@ -38,9 +38,14 @@ topics = {
     "statistics": sentences("scipy.stats", "scipy.special"),
     "files": sentences("os", "os.path", "shutil", "zipfile", "tarfile", "tempfile", "pathlib", "io"),
 }
-strangers = sentences(
-    "email", "email.message", "http.client", "socket", "ssl", "urllib.request", "asyncio", "threading"
-)
+known = {line for lines in topics.values() for line in lines}
+strangers = [
+    line
+    for line in sentences(
+        "email", "email.message", "http.client", "socket", "ssl", "urllib.request", "asyncio", "threading"
+    )
+    if line not in known
+]
 print({name: len(lines) for name, lines in topics.items()}, len(strangers), "strangers")
 print(strangers[0])
 

@@ -38,7 +38,7 @@ PACKAGES = Path(np.__file__).parents[1]
 known = np.stack(
     [row for pattern in ("*.py", "*.pyc", "*.so", "*.h", "*.json", "*.txt") for row in found(pattern, 120)]
 )
-known = np.random.default_rng(0).permutation(known)
+known = np.random.default_rng(0).permutation(np.unique(known, axis=0))
 
 # %%
 # Two formats without a class of their own: font metrics (``.afm``, from matplotlib) and safetensors, written

@@ -20,6 +20,24 @@ This page is written by `python -m softscope.estimators.page > docs/estimators.m
 |---|---|---|---|---|---|
 """
 
+_ARXIV = {
+    "Pearce, Brintrup, Zhu 2021": "2106.04972",
+    "Lee et al. 2018": "1807.03888",
+    "Liu et al. 2020": "2010.03759",
+    "Ren et al. 2021": "2106.09022",
+    "Huang, Geng, Li 2021": "2110.00218",
+    "Sun et al. 2021": "2111.12797",
+    "Hendrycks et al. 2022": "1911.11132",
+    "Sun et al. 2022": "2204.06507",
+    "Wang et al. 2022": "2203.10807",
+    "Djurisic et al. 2023": "2209.09858",
+    "Park, Jung, Teoh 2023": "2309.14888",
+    "Liu, Qin 2024": "2312.11536",
+    "Xu et al. 2024": "2310.00227",
+    "Liu, Qin 2025": "2311.01479",
+    "Mueller, Hein 2025": "2505.18032",
+}
+
 
 def page() -> str:
     """The whole page as markdown."""
@@ -29,7 +47,9 @@ def page() -> str:
 
 def _row(cls: type[Estimator]) -> str:
     info = cls.info
-    cells = (f"`{info.name}`", info.id, info.symbol, f"`{info.formula}`", ", ".join(info.needs), info.source)
+    source = f"[{info.source}](https://arxiv.org/abs/{_ARXIV[info.source]})" if info.source in _ARXIV else info.source
+    name = f"[`{info.name}`](#{cls.__name__.lower()})"
+    cells = (name, info.id, info.symbol, f"`{info.formula}`", ", ".join(info.needs), source)
     return f"| {' | '.join(cells)} |\n"
 
 

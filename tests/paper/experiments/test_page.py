@@ -73,7 +73,7 @@ def test_numbers_verdicts_and_pictures_of_the_largest_scale_are_shown(tmp_path: 
     assert "| mine |  | 1.0 |  |  |" in page
     assert "![main](../results/X4/paper.png)\n\n*main.* A caption." in page
     assert "![second](../results/X4/paper-second.png)" in page
-    assert "- mnist: 3 of 10 classes" in page
+    assert "- Data sets used in part: mnist: 3 of 10 classes." in page
 
 
 def conclusion(page: str, start: str) -> list[str]:

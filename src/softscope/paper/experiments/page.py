@@ -150,10 +150,16 @@ def _section(kept: dict[str, Any]) -> str:
         _table(kept["rows"]),
         *_shown(kept),
         *_pictures(kept),
-        "\n".join(f"- {line}" for line in [*kept["notes"], *kept["subsets"]]),
+        "\n".join(f"- {line}" for line in [*kept["notes"], *_parts(kept["subsets"])]),
         *(_begun(kept["begun"]) if "begun" in kept else []),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _parts(subsets: list[str]) -> list[str]:
+    return (
+        [f"Data sets used in part: {'; '.join(line.replace(' subset:', '') for line in subsets)}."] if subsets else []
+    )
 
 
 def _begun(kept: dict[str, Any]) -> list[str]:

@@ -74,10 +74,10 @@ def _numbers(own: Any) -> str:
 _PAGE = """\
 # Which score should I use?
 
-Where you choose nothing, `{default}` is used; [consensus.md](consensus.md) has the rule for the default and what it
+Where you choose nothing, `{default}` is used; [this page](consensus.md) has the rule for the default and what it
 names. Otherwise choose by what you have. The table is read off the leaderboard, `{measured}`: every score with
 its default arguments on every pair of our own networks, no parameter chosen on OOD data. FPR95, seconds and memory are
-in [results.md](results.md#x13), an interval for each AUROC in the result's file.{left}
+in [the results](results.md#x13), an interval for each AUROC in the result's file.{left}
 
 {table}
 
@@ -92,7 +92,7 @@ Differences of a point or less say little. Beyond the table:
 | OOD data of the kind you expect | `softscope diagnose --ood NAME=FILE` measures every score, with intervals |
 
 No score wins everywhere: on your own data the table of `softscope diagnose` counts more than any page. Names and
-formulas are in [estimators.md](estimators.md). OpenOOD's published figures are of other networks, and most of them
+formulas are under [estimators](estimators.md). OpenOOD's published figures are of other networks, and most of them
 with hyper-parameters chosen on OOD data: they are context, not part of this table.
 
 This page is written by `{command}`.
