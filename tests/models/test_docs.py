@@ -27,7 +27,7 @@ def blocks(section, language):
     return re.findall(rf"```{language}\n(.*?)```", SECTIONS[section], re.S)
 
 
-def run_commands(section):
+def check_commands(section):
     """Each command of the section, in the current folder."""
     commands = [line for block in blocks(section, "sh") for line in block.splitlines()]
     assert commands
@@ -69,7 +69,7 @@ def trained():
 
 
 def test_torch(home):
-    run_commands("torch")
+    check_commands("torch")
     scope = {"model": trained(), "train_loader": loader("train"), "test_loader": loader("test")}
     for block in blocks("torch", "python"):
         exec(block, scope)
@@ -98,7 +98,7 @@ def test_onnx(home):
         [numpy_helper.from_array(value, name) for name, value in state.items()],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), "net.onnx")
-    run_commands("ONNX")
+    check_commands("ONNX")
 
 
 def test_hugging_face_and_text(home):
@@ -113,7 +113,7 @@ def test_hugging_face_and_text(home):
     torch.manual_seed(0)
     vit = transformers.ViTForImageClassification(config).eval()
     vit.save_pretrained("vit-folder")
-    run_commands("Hugging Face")
+    check_commands("Hugging Face")
     pixels, labels = next(iter(loader("test")))
     words = {"[PAD]": 0, "[UNK]": 1, "cats": 2, "purr": 3, "dogs": 4, "bark": 5}
     plain = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
@@ -152,12 +152,12 @@ def test_timm(home):
     from safetensors.torch import save_file
 
     save_file(timm.create_model("resnet10t", num_classes=3).state_dict(), "resnet10t.safetensors")
-    run_commands("timm")
+    check_commands("timm")
 
 
 def test_torchvision(home, torchvision):
     torch.save(TinyResNet(num_classes=3).state_dict(), "resnet18.pt")
-    run_commands("torchvision")
+    check_commands("torchvision")
 
 
 @pytest.mark.slow
@@ -178,6 +178,6 @@ def test_keras(home, monkeypatch):
     x = images.astype(np.float32) / 255
     for block in blocks("Keras", "python"):
         exec(block, {"model": model, "x": x})
-    run_commands("Keras")
+    check_commands("Keras")
     head, features = sx.extract("keras.onnx", x)
     np.testing.assert_allclose(softmax(head.logits(features.array()), axis=1), model.predict(x, verbose=0), atol=1e-5)
