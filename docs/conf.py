@@ -65,7 +65,9 @@ def _as_rst(app, what, name, obj, options, lines):
 def _paragraph(text):
     if text.lstrip().startswith(">>>"):
         return text
-    if re.search(r"\S {3,}\S", text):  # columns: keep them
+    if re.search(r"\S {3,}\S|^ {4}\S.*\n {4}\S", text) or re.fullmatch(
+        r" {4}\S.*", text
+    ):  # columns and code: keep them
         return "::\n\n" + re.sub("^", "    ", text, flags=re.M)
     parts = re.split(r"(`[^`]+`)", text)
     parts[::2] = (re.sub(r"([*|\\]|(?<=\w)_(?=\W|$))", r"\\\1", part) for part in parts[::2])
@@ -83,7 +85,8 @@ def _short(app, what, name, obj, options, signature, returns):
 
 def _once(app, what, name, obj, skip, options):
     """The names of `softscope` itself are described on its own page alone; fields of a named tuple in its signature."""
-    if (getattr(obj, "__doc__", None) or "").startswith("Alias for field number"):
+    words = getattr(obj, "__doc__", None) or ""
+    if words.startswith("Alias for field number") or (name == "forward" and not words):  # torch would speak for it
         return True
     public = name in softscope.__all__ and getattr(softscope, name) is obj
     return True if public and not app.env.docname.endswith("/softscope") else None

@@ -150,22 +150,29 @@ def _section(kept: dict[str, Any]) -> str:
         _table(kept["rows"]),
         *_shown(kept),
         *_pictures(kept),
-        "\n".join(f"- {line}" for line in [*kept["notes"], *_parts(kept["subsets"])]),
+        "\n".join(f"- {line}" for line in _notes(kept)),
         *(_begun(kept["begun"]) if "begun" in kept else []),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _parts(subsets: list[str]) -> list[str]:
-    return (
-        [f"Data sets used in part: {'; '.join(line.replace(' subset:', '') for line in subsets)}."] if subsets else []
-    )
+def _notes(kept: dict[str, Any]) -> list[str]:
+    """Notes and data sets used in part, without the long commands that open a network as a report."""
+    notes = [line for line in kept["notes"] if ", as a report: " not in line]
+    if len(notes) < len(kept["notes"]):
+        notes.append(
+            f"`results/{kept['id']}/{kept['scale']}.json` has the command that opens each network as a report."
+        )
+    if kept["subsets"]:
+        parts = "; ".join(line.replace(" subset:", "") for line in kept["subsets"])
+        notes.append(f"Data sets used in part: {parts}.")
+    return notes
 
 
 def _begun(kept: dict[str, Any]) -> list[str]:
     """A larger scale that is under way: its first table of each kind and what is to come. No count includes it."""
     title = f"### {kept['id']} at scale {kept['scale']}, so far"
-    return [title, f"`{kept['command']}`. *To come: {kept['left']}.*", *_shown(kept), *_pictures(kept)]
+    return [title, f"`{kept['command']}`. *To come: {kept['left']}.*", *_shown(kept)]
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
