@@ -149,6 +149,8 @@ def _diagnose(
             "no OOD set was given, and nothing can stand in for it",
             f"Give ood={{'name': features}}, or test labels of at least {LEAST_CLASSES} classes",
         )
+    # All rows are scored; of what was fitted only the density is asked again.
+    chosen = {name: item if name == "density" else item.clone() for name, item in chosen.items()}
     measured = measure(scored["test"], others_scored, seed, bootstraps, steps)
     settings = {
         "head": head.name,

@@ -12,7 +12,7 @@ from ..arrays import Floats, check_columns
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture import RANK_TOLERANCE, ClassMoments
+from ..mixture import ClassMoments
 from .model import Finding
 from .sets import Observed
 
@@ -263,8 +263,7 @@ def _classes(head: Head, train: Observed, test: Observed) -> Iterator[Finding]:
 
 
 def _rank(train: Observed, moments: ClassMoments) -> Iterator[Finding]:
-    values, _ = moments.total_axes
-    rank, columns = int((values > RANK_TOLERANCE * max(values[-1], 0.0)).sum()), len(values)
+    rank, columns = moments.total_rank, len(moments.mean)
     dead = int((np.diag(moments.within) + ((moments.means - moments.mean) ** 2).T @ moments.counts == 0).sum())
     if rank < columns:
         units = f", {dead} units never change" if dead else ""

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats
+from ..arrays import Floats, chunk_rows
 from ..estimators import (
     GEN,
     Estimator,
@@ -139,7 +139,9 @@ def observe(
     others = np.zeros(len(COSINE_EDGES) - 1, np.int64)
     content, lowest, sum_error = hashlib.sha256(), np.inf, 0.0
     total: ClassMoments | None = None
-    for span, block in each_chunk(features):
+    # Moments of wide rows are merged seldom: a merge reads H^2 numbers, as many as H rows have.
+    height = max(chunk_rows(features.n_features), features.n_features // 2) if moments else None
+    for span, block in each_chunk(features, height):
         logits, cosines = head.logits(block), head.cosines(block)
         predicted[span], norms[span], familiarity[span] = logits.argmax(axis=1), head.norms(block), cosines.max(axis=1)
         for name, scores in read(logits, norms[span], familiarity[span]).items():

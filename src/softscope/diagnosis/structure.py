@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..estimators import Estimator, each_chunk
 from ..features import FeatureSet
-from ..geometry import StructureReport, TrainingView, region_sizes, root_of, structure_report
+from ..geometry import StructureReport, TrainingView, region_sizes, structure_report
 from ..head import Head
 from ..metrics import Interval
 from ..mixture import RANK_TOLERANCE, ClassMoments
@@ -44,7 +44,7 @@ def find_structure(
     report = structure_report(head)
     random = _random_heads(head, seed)
     pairs = np.triu_indices(head.n_classes, 1)
-    view = TrainingView(train.odds, train.values["entropy"], train.norms, moments.mean, root_of(*moments.total_axes))
+    view = TrainingView(train.odds, train.values["entropy"], train.norms, moments.mean, moments.total_root)
     sizes = region_sizes(head, train.features, density=density, samples=ROOM_SAMPLES, seed=seed, seen=view)
     return Structure(
         classes=head.n_classes,

@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture import ClassMoments, Conditioning, Covariance, GaussianMixture, fit_mixture, start
+from ..mixture import (
+    ClassMoments,
+    Conditioning,
+    Covariance,
+    GaussianMixture,
+    Statistics,
+    TiedStatistics,
+    first_statistics,
+    fit_from,
+    start,
+)
 from .base import Estimator, Info, register, unit_rows
 
 Init = Literal["labels", "kmeans", "random"]
@@ -94,13 +104,21 @@ class Density(Estimator):
         if self.neurons is not None:
             self.columns_ = drawn_columns(train.n_features, self.neurons, self.seed)
         view = _View(train, self)
-        self.mixture_ = fit_mixture(
+        # Not kept in a name here: EM lets go of the first statistics, which may be most of the memory.
+        self.mixture_ = fit_from(
             view,
-            self._start(head, train, view),
-            covariance=self._affordable(head, view.n_features),
+            self._first(head, train, view, moments),
             ridge=self.ridge,
             iterations=0 if self.one_per_class or self.components == 1 else 100,
         )
+
+    def _first(self, head: Head, train: FeatureSet, view: "_View", moments: ClassMoments | None) -> Statistics:
+        """Where EM starts: without a pass where a shared covariance of the features as they are is asked for."""
+        covariance, groups = self._affordable(head, view.n_features), self._start(head, train, view)
+        as_they_are = self.columns_ is None and self.offset_ is None and not self.normalise
+        if covariance == "tied" and moments is not None and as_they_are and groups is train.labels:
+            return TiedStatistics.of_classes(moments)
+        return first_statistics(view, groups, covariance)
 
     def _affordable(self, head: Head, features: int) -> Covariance:
         """The covariance asked for; one for all components where one each would need more than FULL_BYTES.

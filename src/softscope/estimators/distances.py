@@ -4,7 +4,7 @@ Each is its paper's formula on the final layer's features. Fitting reads the tra
 O(H^2 + K H) numbers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, reduce
 
@@ -15,7 +15,7 @@ from ..arrays import Floats
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture import RANK_TOLERANCE, ClassMoments, Conditioning, Whitening, in_tree_order
+from ..mixture import ClassMoments, Conditioning, Whitening, in_tree_order
 from .base import Estimator, Info, each_chunk, register, square_norms, unit_rows
 
 # Training rows per feature from which relative Mahalanobis trusts the maximum-likelihood covariances.
@@ -55,7 +55,7 @@ class Mahalanobis(Estimator):
         self._take(moments)
 
     def _take(self, moments: ClassMoments) -> None:
-        self._whitening, conditioning = _whiten(moments.tied_axes, moments, self.info.name)
+        self._whitening, conditioning = _described(moments.tied_whitening, moments, self.info.name)
         self._means = self._whitening(moments.means[moments.counts > 0])
         self.conditioning_ = (conditioning,)
 
@@ -102,18 +102,19 @@ class RelativeMahalanobis(Mahalanobis):
                 f"{self.info.name}: {rows:.0f} training rows of {classes} classes",
                 f"Give at least {FEWEST_PER_CLASS} rows per class, or use mahalanobis",
             )
-        tied, total = moments.tied_axes, moments.total_axes
-        share = ridge = 0.0
+        tied, total = moments.tied_whitening, None
+        ridge = 0.0
         if rows < ROWS_PER_FEATURE * width:
-            share, ridge = _shrinkage(tied[0], rows - classes)
-            tied, total = (((1.0 - share) * np.maximum(values, 0.0) + ridge, axes) for values, axes in (tied, total))
-        self._whitening, within = _whiten(tied, moments, self.info.name)
-        self._background, whole = _whiten(total, moments, self.info.name)
+            share, ridge = _shrinkage(moments.tied_covariance, rows - classes)
+            ranks = (tied[0].rank, moments.total_rank)
+            tied = _shrunk(moments.tied_covariance, moments, share, ridge, lambda: moments.tied_axes)
+            total = _shrunk(moments.total_covariance, moments, share, ridge, lambda: moments.total_axes)
+        self._whitening, within = _described(tied, moments, self.info.name)
+        self._background, whole = _described(total or moments.total_whitening, moments, self.info.name)
         self._means = self._whitening(moments.means[moments.counts > 0])
-        remedy = f"shrunk by {share:.2g} to a common ridge: {rows:.0f} rows of {width} features"
         self.conditioning_ = (within, whole)
         if ridge:
-            ranks = (_rank(moments.tied_axes[0]), _rank(moments.total_axes[0]))
+            remedy = f"shrunk by {share:.2g} to a common ridge: {rows:.0f} rows of {width} features"
             self.conditioning_ = tuple(
                 replace(line, rank=rank, ridge=ridge, remedy=remedy) for line, rank in zip((within, whole), ranks)
             )
@@ -182,24 +183,34 @@ def _moments_of(classes: int, normalise: bool, train: FeatureSet, labels: NDArra
     return reduce(ClassMoments.merge, parts)
 
 
-def _shrinkage(values: Floats, freedom: float) -> tuple[float, float]:
-    """Share l and ridge d = l trace / H of the oracle approximating shrinkage of a covariance, from its eigenvalues.
+def _shrinkage(covariance: Floats, freedom: float) -> tuple[float, float]:
+    """Share l and ridge d = l trace / H of the oracle approximating shrinkage of a covariance S.
 
     l = ((1 - 2/H) tr(S^2) + tr(S)^2) / ((n + 1 - 2/H) (tr(S^2) - tr(S)^2 / H)), at most 1 (Chen et al. 2010, eq. 23).
     """
-    width, trace, square = len(values), float(values.sum()), float((values**2).sum())
+    width, trace, square = len(covariance), float(covariance.trace()), float(np.vdot(covariance, covariance))
     above = (1.0 - 2.0 / width) * square + trace**2
     below = (freedom + 1.0 - 2.0 / width) * (square - trace**2 / width)
     share = min(1.0, above / below) if below > 0 else 1.0
     return float(share), float(share * trace / width)
 
 
-def _rank(values: Floats) -> int:
-    return int((values > RANK_TOLERANCE * values.max()).sum())
+def _shrunk(
+    covariance: Floats, moments: ClassMoments, share: float, ridge: float, axes: Callable[[], tuple[Floats, Floats]]
+) -> tuple[Whitening, float]:
+    """The whitening by (1 - l) Sigma + d I, and its condition number."""
+
+    def shrunk_axes() -> tuple[Floats, Floats]:
+        values, vectors = axes()
+        return (1.0 - share) * np.maximum(values, 0.0) + ridge, vectors
+
+    covariance *= 1.0 - share
+    covariance[np.diag_indices_from(covariance)] += ridge
+    return Whitening.of(covariance, moments.mean, shrunk_axes)
 
 
-def _whiten(axes: tuple[Floats, Floats], moments: ClassMoments, name: str) -> tuple[Whitening, Conditioning]:
-    whitening, condition = Whitening.by(axes, moments.mean)
+def _described(whitened: tuple[Whitening, float], moments: ClassMoments, name: str) -> tuple[Whitening, Conditioning]:
+    whitening, condition = whitened
     missing = len(moments.mean) - whitening.rank
     if whitening.rank == 0:
         raise SoftscopeError(

@@ -1,6 +1,7 @@
 """References that read what lies off the features' principal subspace: Residual, ViM."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from ..blas import one_blas_thread
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from ..mixture import RANK_TOLERANCE, ClassMoments, Conditioning, Moments
+from ..mixture import RANK_TOLERANCE, ClassMoments, Conditioning, Moments, cholesky
 from .base import Estimator, Info, each_chunk, register, square_norms
 from .softmax import energy
 
@@ -29,6 +30,9 @@ class Residual(Estimator):
 
     dim_: int
     conditioning_: tuple[Conditioning, ...]
+    # R ("residual"), or where columns are many the fewer others P ("principal"): R R' = 1 - P P'.
+    _axes: Floats
+    _kind: Literal["residual", "principal"]
 
     def __init__(self, *, dim: int | None = None) -> None:
         self.dim = dim
@@ -44,26 +48,37 @@ class Residual(Estimator):
         self._origin = _head_origin(head)
         spread = Moments.over(train.chunks()) if moments is None else moments.whole
         step = spread.mean - self._origin
-        with one_blas_thread():
-            values, vectors = np.linalg.eigh(spread.covariance + np.outer(step, step))
-        rank = int((values > RANK_TOLERANCE * values[-1]).sum())
-        asked = self._asked(head.n_features)
-        self.dim_ = asked if asked < rank else rank // 2
-        self._residual = np.ascontiguousarray(vectors[:, : head.n_features - self.dim_])
+        asked, count, about = self._asked(head.n_features), spread.count, spread.scatter
+        about /= max(count, 1.0)
+        for row, share in zip(about, step):
+            row += share * step
+        factor = cholesky(about.copy())
+        if factor is not None and asked <= head.n_features // 2:
+            rank, condition, self.dim_ = head.n_features, factor[1], asked
+            del factor
+            self._kind, self._axes = "principal", _largest(about, asked)
+        else:
+            with one_blas_thread():
+                values, vectors = np.linalg.eigh(about)
+            rank = int((values > RANK_TOLERANCE * values[-1]).sum())
+            self.dim_ = asked if asked < rank else rank // 2
+            self._kind, self._axes = "residual", np.ascontiguousarray(vectors[:, : head.n_features - self.dim_])
+            condition = float(values[-1] / values[-rank]) if rank else float("inf")
         reduced = f"dim {asked} reduced to {self.dim_}: the features span {rank} directions"
-        condition = float(values[-1] / values[-rank]) if rank else float("inf")
         remedy = "" if self.dim_ == asked else reduced
-        self.conditioning_ = (Conditioning(-1, spread.count, rank, condition, 0.0, "float64", remedy),)
+        self.conditioning_ = (Conditioning(-1, count, rank, condition, 0.0, "float64", remedy),)
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
         return self._residual_norms(rows)
 
     def state(self) -> dict[str, NDArray]:
-        return {"origin": self._origin, "residual": self._residual}
+        return {"origin": self._origin, self._kind: self._axes}
 
     def _restore(self, state: Mapping[str, NDArray]) -> None:
-        self._origin, self._residual = state["origin"], state["residual"]
-        self.dim_ = self.n_features_ - self._residual.shape[1]
+        self._kind = "residual" if "residual" in state else "principal"
+        self._origin, self._axes = state["origin"], state[self._kind]
+        columns = self._axes.shape[1]
+        self.dim_ = columns if self._kind == "principal" else self.n_features_ - columns
 
     def _asked(self, width: int) -> int:
         if self.dim is not None:
@@ -71,7 +86,17 @@ class Residual(Estimator):
         return 1000 if width >= 2048 else 512 if width >= 768 else width // 2
 
     def _residual_norms(self, rows: NDArray) -> Floats:
-        return np.sqrt(square_norms((rows - self._origin) @ self._residual))
+        centred = rows - self._origin
+        along = centred @ self._axes
+        if self._kind == "residual":
+            return np.sqrt(square_norms(along))
+        squares = square_norms(centred)
+        rest = squares - square_norms(along)
+        # Where little is left the difference of squares has lost its digits.
+        close = rest < 1e-6 * squares
+        if close.any():
+            rest[close] = square_norms(centred[close] - along[close] @ self._axes.T)
+        return np.sqrt(rest)
 
 
 @register
@@ -111,6 +136,16 @@ class ViM(Residual):
     def _restore(self, state: Mapping[str, NDArray]) -> None:
         super()._restore(state)
         self.alpha_ = float(state["alpha"][0])
+
+
+def _largest(moment: Floats, dim: int) -> Floats:
+    """The `dim` eigenvectors (columns) of largest eigenvalue of `moment`, which is overwritten."""
+    from scipy.linalg import eigh
+
+    width = len(moment)
+    with one_blas_thread():
+        vectors = eigh(moment.T, overwrite_a=True, check_finite=False, subset_by_index=(width - dim, width - 1))[1]
+    return np.ascontiguousarray(vectors)
 
 
 def _head_origin(head: Head) -> Floats:

@@ -28,7 +28,6 @@ from .sizes import (
     Share,
     TrainingView,
     region_sizes,
-    root_of,
     shares_under,
     uniform_in_ball,
     uniform_on_sphere,
@@ -52,7 +51,7 @@ __all__ = [
     "Share", "SlabRegion", "SphericalCode", "StructureReport", "TrainingView", "auroc_cap", "confidence_caps",
     "confidence_threshold", "density_field", "density_region", "ellipsoid_region", "entropy_field", "entropy_region",
     "exact_region", "gaussian_coverage", "largest_odds", "linear_region", "lopsided", "loss_floor", "max_field",
-    "optimal_structure", "projection", "random_rotation", "random_structure", "region_sizes", "root_of", "sandwich",
+    "optimal_structure", "projection", "random_rotation", "random_structure", "region_sizes", "sandwich",
     "shares_under", "simplex", "slab_offset", "spherical_code", "stack", "structure_report", "uniform_in_ball",
     "uniform_on_sphere", "valid_region", "valid_threshold",
 ]  # fmt: skip

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats
 
+# Numbers up to which all singular vectors are found at once.
+_SMALL = 1 << 21
+
 
 @dataclass(frozen=True)
 class Plane:
@@ -18,10 +21,11 @@ class Plane:
     @classmethod
     def principal(cls, *features: NDArray) -> "Plane":
         """First two principal components of all `features` together; the largest entry of each is positive."""
-        z = np.concatenate([block.astype(np.float64) for block in features])
+        z = np.concatenate(features, dtype=np.float64)
         origin = z.mean(axis=0)
         axes = np.zeros((2, z.shape[1]))
-        largest = _principal(z - origin)
+        z -= origin
+        largest = _principal(z)
         signs = np.sign(largest[np.arange(len(largest)), np.abs(largest).argmax(axis=1)])
         axes[: len(largest)] = largest * np.where(signs == 0, 1.0, signs)[:, None]
         return cls(origin, axes)
@@ -37,8 +41,17 @@ class Plane:
 
 
 def _principal(centred: Floats) -> Floats:
-    """The (at most) two directions of largest variance, largest first."""
-    if len(centred) < centred.shape[1]:
+    """The (at most) two directions of largest variance, largest first; `centred` is overwritten."""
+    from scipy.linalg import eigh
+
+    rows, columns = centred.shape
+    if rows < columns and centred.size <= _SMALL:
         return np.asarray(np.linalg.svd(centred, full_matrices=False)[2][:2])
-    scale = np.abs(centred).max() or 1.0  # squares neither overflow nor vanish
-    return np.asarray(np.linalg.eigh((centred / scale).T @ (centred / scale))[1][:, :-3:-1].T)
+    centred /= np.abs(centred).max() or 1.0  # squares neither overflow nor vanish
+    if rows >= columns:
+        return np.asarray(np.linalg.eigh(centred.T @ centred)[1][:, :-3:-1].T)
+    # By the products of rows with each other, the fewer: all singular vectors would take ten times as long.
+    left = eigh(centred @ centred.T, overwrite_a=True, subset_by_index=(max(rows - 2, 0), rows - 1))[1][:, ::-1]
+    right = left.T @ centred
+    sizes = np.linalg.norm(right, axis=1)
+    return np.asarray(right[sizes > 0] / sizes[sizes > 0][:, None])

@@ -15,6 +15,7 @@ from ..estimators import each_chunk
 from ..estimators.softmax import log_entropy, log_odds
 from ..features import FeatureSet
 from ..head import Head
+from ..mixture import symmetric_root
 from .regions import HeadRegion, Region, Scorer, exact_region, linear_region, valid_region, valid_threshold
 
 Draw = Callable[[int, np.random.Generator], Floats]
@@ -157,11 +158,4 @@ def _seen(head: Head, train: FeatureSet) -> TrainingView:
     mean = total / len(train)
     with one_blas_thread():
         values, vectors = np.linalg.eigh(products / len(train) - np.outer(mean, mean))
-    return TrainingView(odds, entropies, norms, mean, root_of(values, vectors))
-
-
-def root_of(values: Floats, vectors: Floats) -> Floats:
-    """The symmetric root of a covariance from its eigenvalues and eigenvectors (columns)."""
-    # Eigenvalues below 0 are rounding: the covariance of fewer rows than features has none.
-    root: Floats = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return root
+    return TrainingView(odds, entropies, norms, mean, symmetric_root(values, vectors))

@@ -81,10 +81,17 @@ def _residual(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
     classes, alpha = estimator.head_.n_classes, getattr(estimator, "alpha_", None)
 
     def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        off = norms((z - c["origin"]).matmul(c["residual"]))
+        centred = z - c["origin"]
+        if "residual" in c:
+            off = norms(centred.matmul(c["residual"]))
+        else:
+            off = norms(centred - centred.matmul(c["principal"]).matmul(c["transposed"]))
         return off if alpha is None else alpha * off + energy(logits, classes)
 
-    return Plan({"origin": state["origin"], "residual": state["residual"]}, formula)
+    constants = {name: state[name] for name in ("origin", "residual", "principal") if name in state}
+    if "principal" in constants:
+        constants["transposed"] = constants["principal"].T
+    return Plan(constants, formula)
 
 
 def _gen(estimator: Any, state: Mapping[str, NDArray]) -> Plan:

@@ -3,11 +3,12 @@
 from .conditioning import Conditioning, Covariance
 from .gaussian import Components, GaussianMixture, Statistics, first_statistics, fit_from, fit_mixture
 from .kernel import Kernels, held_out_bandwidth
-from .moments import RANK_TOLERANCE, ClassMoments, Moments, Whitening, in_tree_order
+from .moments import RANK_TOLERANCE, ClassMoments, Moments, Whitening, cholesky, in_tree_order, symmetric_root
 from .starts import start
+from .tied import TiedStatistics
 
 __all__ = [
     "RANK_TOLERANCE", "ClassMoments", "Components", "Conditioning", "Covariance", "GaussianMixture", "Kernels",
-    "Moments", "Statistics", "Whitening", "first_statistics", "fit_from", "fit_mixture", "held_out_bandwidth",
-    "in_tree_order", "start",
+    "Moments", "Statistics", "TiedStatistics", "Whitening", "cholesky", "first_statistics", "fit_from", "fit_mixture",
+    "held_out_bandwidth", "in_tree_order", "start", "symmetric_root",
 ]  # fmt: skip

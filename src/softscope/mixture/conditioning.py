@@ -88,12 +88,14 @@ def describe(component: int, count: float, covariance: Floats | None, factor: Fa
 
     if covariance is None:
         return Conditioning(component, count, None, None, factor.ridge, factor.precision, factor.remedy)
-    rank = int(lapack.dpstrf(np.array(covariance, order="F"), lower=1)[2])
+    rank = int(lapack.dpstrf(np.array(covariance, order="F"), lower=1, overwrite_a=1)[2])
     shifted = np.array(covariance, order="F")
     shifted[np.diag_indices_from(shifted)] += factor.ridge
-    size = np.abs(np.tril(shifted))
+    size = np.tril(shifted)
+    np.abs(size, out=size)
     norm = float((size.sum(axis=0) + size.sum(axis=1) - np.diagonal(size)).max())
-    lower, _ = lapack.dpotrf(shifted, lower=1)
+    del size
+    lower, _ = lapack.dpotrf(shifted, lower=1, overwrite_a=1)
     reciprocal = float(lapack.dpocon(lower, norm, uplo="L")[0])
     condition = 1.0 / reciprocal if reciprocal > 0 else float("inf")
     return Conditioning(component, count, rank, condition, factor.ridge, factor.precision, factor.remedy)
@@ -116,12 +118,13 @@ def _invertible(pivots: Floats, diagonal: Floats) -> bool:
 def _factor(lower: Floats, diagonal: Floats, ridge: float, remedy: str) -> Factor:
     from scipy.linalg import lapack
 
-    inverse, _ = lapack.dtrtri(lower, lower=1)
+    half_log_det = float(np.log(np.diagonal(lower)).sum())
+    inverse, _ = lapack.dtrtri(lower, lower=1, overwrite_c=1)
     # sum_ij (L^-1)_ij^2 Sigma_jj / H: the mean square of the terms that cancel in a whitened coordinate of size 1.
     terms = float(np.einsum("ij,ij,j->", inverse, inverse, diagonal)) / len(lower)
-    if np.sqrt(terms) * np.finfo(np.float32).eps < FLOAT32_ERROR and np.abs(inverse).max() < 1e15:
+    if np.sqrt(terms) * np.finfo(np.float32).eps < FLOAT32_ERROR and max(inverse.max(), -inverse.min()) < 1e15:
         inverse = inverse.astype(np.float32, order="F")
-    return Factor(inverse, float(np.log(np.diagonal(lower)).sum()), ridge, remedy)
+    return Factor(inverse, half_log_det, ridge, remedy)
 
 
 def _blas(name: str, array: NDArray) -> Any:

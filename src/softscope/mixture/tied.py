@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats
+from ..arrays import Floats, chunk_rows, spans
 from .conditioning import Conditioning, Covariance, Factor, describe, factorise, kept_components
-from .moments import Moments
+from .moments import ClassMoments, Moments
 
 
 class TiedComponents:
@@ -25,11 +25,13 @@ class TiedComponents:
         """[n, K]."""
         centred = np.empty(x.shape, self.factor.inverse.dtype)
         np.subtract(x, self._centre.astype(x.dtype, copy=False), out=centred, casting="same_kind")
-        white = self.factor.whiten(centred).astype(np.float64)
-        squares = np.einsum("ij,ij->i", white, white)
-        distances = white @ self._white.T
-        distances *= -2.0
-        distances += squares[:, None]
+        white = self.factor.whiten(centred)
+        distances = np.empty((len(x), len(self.weights)))
+        for span in spans(len(x), chunk_rows(x.shape[1])):
+            wide = white[span].astype(np.float64)
+            np.matmul(wide, self._white.T, out=distances[span])
+            distances[span] *= -2.0
+            distances[span] += np.einsum("ij,ij->i", wide, wide)[:, None]
         distances += self._squares
         joint: Floats = self._constants - 0.5 * np.maximum(distances, 0.0)
         return joint
@@ -65,6 +67,14 @@ class TiedStatistics:
         """Empty statistics of groups with these means among rows with the moments `whole`."""
         return cls(means, 0.0, whole)
 
+    @classmethod
+    def of_classes(cls, moments: ClassMoments) -> "TiedStatistics":
+        """The statistics of classes whose moments are at hand."""
+        made = cls(moments.means, 0.0, moments.whole)
+        made.counts = moments.counts
+        made.sums = moments.counts[:, None] * (moments.means - made.whole.mean)
+        return made
+
     def empty(self, means: Floats) -> "TiedStatistics":
         """Empty statistics of the same kind about other means."""
         return TiedStatistics(means, self.ridge, self.whole)
@@ -95,4 +105,7 @@ class TiedStatistics:
 
     def _covariance(self) -> Floats:
         offsets = self.sums / np.sqrt(np.maximum(self.counts, np.finfo(float).tiny))[:, None]
-        return (self.whole.scatter - offsets.T @ offsets) / self.whole.count
+        covariance: Floats = offsets.T @ offsets
+        np.subtract(self.whole.scatter, covariance, out=covariance)
+        covariance /= self.whole.count
+        return covariance
