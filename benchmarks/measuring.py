@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S")
 _UNITS = {"cpu": "s", "wall": "s wall", "peak_mb": "MB"}
-NAMES = ("density", "scores", "together", "metrics", "filter", "guard", "scale")
+NAMES = ("density", "scores", "together", "metrics", "filter", "guard", "diagnosis", "scale")
 _PEERS = ("pytorch-ood",)
 _ROOT = Path(__file__).parents[1]
 

@@ -247,7 +247,8 @@ class Whitening:
     @cached_property
     def _triangular(self) -> bool:
         """Whether half the products are by 0, as with the inverse of a Cholesky factor."""
-        return len(self.matrix) == self.rank > WIDE and not np.tril(self.matrix, -1).any()
+        square = len(self.matrix) == self.rank > WIDE
+        return square and not any(row[:number].any() for number, row in enumerate(self.matrix))
 
     def __call__(self, rows: NDArray) -> Floats:
         """Whitened rows, float64 [N, r]."""
