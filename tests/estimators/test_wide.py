@@ -24,7 +24,7 @@ def _made(rows: int, dead: int = 0) -> tuple[Head, FeatureSet, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", ["mahalanobis", "relative-mahalanobis", "residual", "vim", "vim(dim=3)"])
-@pytest.mark.parametrize(("rows", "dead"), [(HEIGHT, 0), (WIDTH + 12, 0), (HEIGHT, 2)])
+@pytest.mark.parametrize(("rows", "dead"), [(HEIGHT, 0), (WIDTH + 12, 0), (HEIGHT, 2), (WIDTH - 8, 0)])
 def test_scores_are_those_of_eigenvectors(name, rows, dead, monkeypatch):
     head, train, z = _made(rows, dead)
     expected = estimator(name).fit(head, train)

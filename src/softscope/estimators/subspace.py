@@ -53,8 +53,8 @@ class Residual(Estimator):
         for row, share in zip(about, step):
             row += share * step
         factor = cholesky(about.copy())
-        if factor is not None and asked <= head.n_features // 2:
-            rank, condition, self.dim_ = head.n_features, factor[1], asked
+        if factor is not None and asked <= len(factor.lower) // 2:
+            rank, condition, self.dim_ = len(factor.lower), factor.condition, asked
             del factor
             self._kind, self._axes = "principal", _largest(about, asked)
         else:

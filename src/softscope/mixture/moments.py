@@ -22,6 +22,8 @@ RANK_TOLERANCE = 1e-12
 WIDE = 2048
 # Condition up to which all directions of a Cholesky factor count, well within RANK_TOLERANCE.
 _SOUND = 1e10
+# Share of the largest variance up to which a column's is the rounding of a constant.
+_DEAD = 1e-28
 
 
 def in_tree_order(parts: Sequence[T], merge: Callable[[T, T], T]) -> T:
@@ -163,8 +165,9 @@ class ClassMoments:
     @property
     def total_rank(self) -> int:
         """How many directions the rows of all classes together span."""
-        if cholesky(self.total_covariance) is not None:
-            return len(self.mean)
+        factor = cholesky(self.total_covariance)
+        if factor is not None:
+            return len(factor.lower)
         values, _ = self.total_axes
         return int((values > RANK_TOLERANCE * max(values[-1], 0.0)).sum())
 
@@ -172,7 +175,13 @@ class ClassMoments:
     def total_root(self) -> Floats:
         """R with R'R = `total_covariance`: rows of standard normal numbers times R have that covariance."""
         factor = cholesky(self.total_covariance)
-        return symmetric_root(*self.total_axes) if factor is None else factor[0].T
+        if factor is None:
+            return symmetric_root(*self.total_axes)
+        if factor.alive is None:
+            return factor.lower.T
+        root = np.zeros((len(self.mean), len(self.mean)))
+        root[np.ix_(factor.alive, factor.alive)] = factor.lower.T
+        return root
 
 
 def symmetric_root(values: Floats, vectors: Floats) -> Floats:
@@ -188,23 +197,38 @@ def _axes(covariance: Floats) -> tuple[Floats, Floats]:
     return values, vectors
 
 
+@dataclass(frozen=True)
+class Cholesky:
+    """`lower` L with L L' the covariance of the columns `alive` (None: all), and its condition number (estimated)."""
+
+    lower: Floats
+    condition: float
+    alive: NDArray[np.bool_] | None
+
+
 @one_blas_thread()
-def cholesky(covariance: Floats) -> tuple[Floats, float] | None:
-    """L with L L' = `covariance`, which is overwritten, and the covariance's condition number (1-norm estimate).
+def cholesky(covariance: Floats) -> Cholesky | None:
+    """The factor of `covariance`, which is overwritten; units that never change are left out.
 
     None, and `covariance` as it was or no longer of use, where eigenvectors are called for: up to WIDE columns, and
-    where a direction has next to no variance.
+    where another direction has next to no variance.
     """
     from scipy.linalg import lapack
 
     if len(covariance) <= WIDE:
         return None
+    variances = np.diagonal(covariance)
+    alive = variances > _DEAD * variances.max()
+    if not alive.any():
+        return None
+    if not alive.all():
+        covariance = covariance[np.ix_(alive, alive)]
     norm = max(float(np.abs(row).sum()) for row in covariance)
     lower, failed = lapack.dpotrf(covariance.T, lower=1, overwrite_a=1, clean=1)
     if failed:
         return None
     reciprocal = float(lapack.dpocon(lower, norm, uplo="L")[0])
-    return (lower, 1.0 / reciprocal) if reciprocal * _SOUND > 1.0 else None
+    return Cholesky(lower, 1.0 / reciprocal, None if alive.all() else alive) if reciprocal * _SOUND > 1.0 else None
 
 
 @dataclass(frozen=True)
@@ -225,8 +249,12 @@ class Whitening:
         if factor is None:
             return cls.by(axes(), origin)
         with one_blas_thread():
-            inverse, _ = lapack.dtrtri(factor[0], lower=1, overwrite_c=1)
-        return cls(origin, inverse.T), factor[1]
+            inverse, _ = lapack.dtrtri(factor.lower, lower=1, overwrite_c=1)
+        matrix = inverse.T
+        if factor.alive is not None:
+            matrix = np.zeros((len(origin), len(inverse)))
+            matrix[factor.alive] = inverse.T
+        return cls(origin, matrix), factor.condition
 
     @classmethod
     def by(cls, axes: tuple[Floats, Floats], origin: Floats) -> tuple["Whitening", float]:
