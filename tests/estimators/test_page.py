@@ -16,5 +16,5 @@ def test_every_estimator_has_a_row_and_a_section():
     text = page()
     for name in ESTIMATORS:
         cls = estimator_class(name)
-        assert f"| `{name}` | {cls.info.id} |" in text
+        assert f"| [`{name}`](#{cls.__name__.lower()}) | {cls.info.id} |" in text
         assert f"\n## {cls.__name__}\n" in text
