@@ -62,6 +62,14 @@ def test_the_verdict_follows_the_share_let_through(missed, verdict) -> None:
     assert "svhn" in found.headline
 
 
+def test_what_is_certain_is_said_where_only_the_upper_border_is_crossed() -> None:
+    certain = advise(_facts({"svhn": Interval(0.485, 0.463, 0.509), "a": Interval(0.01, 0, 0.02)}))
+    assert certain.verdict == "undecided"
+    assert certain.headline.startswith("At best use softmax confidence with caution here: it lets through 48.5 %")
+    assert advise(_facts({"svhn": Interval(0.05, 0.02, 0.11)})).headline.startswith("Too few inputs to say")
+    assert advise(_facts({"svhn": Interval(0.3, 0.05, 0.7)})).headline.startswith("Too few inputs to say")
+
+
 def test_the_worst_set_decides_also_where_another_is_undecided() -> None:
     unsure, bad = Interval(0.1, 0.05, 0.2), Interval(0.8, 0.7, 0.9)
     assert advise(_facts({"a": unsure, "b": bad})).verdict == "do not trust"

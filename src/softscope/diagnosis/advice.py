@@ -118,7 +118,10 @@ def _headline(verdict: Verdict, missed: Mapping[str, Interval], *, stand_ins: bo
         "trust": "Softmax confidence can be trusted here: it lets through only",
         "caution": "Use softmax confidence with caution here: it lets through",
         "do not trust": "Do not trust softmax confidence here: it lets through",
-        "undecided": "Too few inputs to say whether softmax confidence can be trusted here: it lets through",
+        # The interval crosses the upper border alone: that confidence can't simply be trusted is certain.
+        "undecided": "At best use softmax confidence with caution here: it lets through"
+        if max(_levels(share)[0] for share in missed.values())
+        else "Too few inputs to say whether softmax confidence can be trusted here: it lets through",
     }
     return f"{opening[verdict]} {shares}."
 
