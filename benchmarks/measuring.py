@@ -6,6 +6,7 @@ This file run as a program, `python -m benchmarks.measuring package.module:funct
 
 import json
 import resource
+import shlex
 import subprocess
 import sys
 import time
@@ -127,9 +128,9 @@ def run(name: str, quick: bool = False) -> list[Row]:
 
 def to_dict(rows: Mapping[str, Sequence[Row]], quick: bool, watch: Stopwatch) -> dict[str, Any]:
     """The rows with all that a reader of the numbers needs: command, date, machine, threads, versions."""
-    found = watch.provenance(quick=quick)
-    found["versions"] |= {peer: metadata.version(peer) for peer in _PEERS if find_spec(peer.replace("-", "_"))}
-    return found | {"benchmarks": {name: [row.to_dict() for row in each] for name, each in rows.items()}}
+    known = watch.provenance(quick=quick) | {"command": shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])}
+    known["versions"] |= {peer: metadata.version(peer) for peer in _PEERS if find_spec(peer.replace("-", "_"))}
+    return known | {"benchmarks": {name: [row.to_dict() for row in each] for name, each in rows.items()}}
 
 
 def table(name: str, rows: Sequence[Row]) -> "Table":
