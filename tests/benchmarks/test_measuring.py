@@ -101,7 +101,7 @@ class TestCommand:
         monkeypatch.setattr(sys, "argv", ["benchmarks", "metrics", "--quick", "--json"])
         main()
         found = json.loads(capsys.readouterr().out)
-        assert found["command"] == "benchmarks metrics --quick --json"
+        assert found["command"] == "python -m benchmarks metrics --quick --json"
         assert found["quick"] is True
         assert found["versions"]["numpy"] == np.__version__
         assert found["machine"]["cores"] >= 1
