@@ -99,9 +99,12 @@ def _by_set(networks: Sequence[Judged]) -> dict[str, list[Judged]]:
 
 
 def _piecewise(settings: FiveSettings, store: Store, engine: Engine) -> Iterator[Result]:
-    """What is at hand first; then the others as they are done, run 1 of all data sets, run 2, and so on."""
+    """What is at hand first; then the others as they are done, run 1 of all data sets, run 2, and so on.
+
+    The longest training of a run starts first: two side by side then end at about the same time.
+    """
     every = [plan for own in settings.single_runs() for plan in plans(own)]
-    todo = sorted(every, key=lambda plan: not _at_hand(store, plan))
+    todo = sorted(every, key=lambda plan: (not _at_hand(store, plan), plan.training.seed, -plan.training.epochs))
     done: dict[tuple[str, int], Judged] = {}
     for own in engine.as_done(partial(_judged, store), todo, threads=settings.threads, gpus=1):
         done[own.name, own.seed] = own
