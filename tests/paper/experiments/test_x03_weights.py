@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -103,3 +104,27 @@ def test_a_published_head_that_is_not_here_is_left_out_and_said(
     settings = replace(SCALES["smoke"], columns=SCALES["smoke"].columns[:1], published=("efficientnet_lite0",))
     result = run(settings, Store(tmp_path), Engine(workers=1))
     assert any("efficientnet_lite0 on ImageNet is left out" in note for note in result.notes)
+
+
+def test_scale_overnight_reads_the_heads_that_x9_has_and_trains_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(head: Head | None, seed: int) -> SimpleNamespace:
+        plan = SimpleNamespace(training=SimpleNamespace(epochs=20))
+        return SimpleNamespace(head=head, accuracy=91.0 + seed, seed=seed, facts={"subsets": []}, plan=plan)
+
+    optimal = optimal_structure(10, 512, seed=0)
+    lines = {"cifar10": [judged(optimal, 0), judged(None, 1000)], "cifar100": [judged(None, 0)]}
+    monkeypatch.setattr("softscope.paper.experiments.x03_weights.measured", lambda *_: lines)
+    settings = replace(SCALES["smoke"], columns=(), benchmark="overnight")
+    result = run(settings, Store(tmp_path), Engine(workers=1, progress=False))
+    (row,) = result.tables["heads"]
+    assert (row["classes"], row["accuracy"], row["seed"], row["epochs"]) == (10, 91.0, 0, 20)
+    assert row["network"].startswith("ResNet18, CIFAR-10, 20 epochs, all images")
+    assert not list(tmp_path.glob("*/train-*"))
+
+
+def test_scale_overnight_trains_lenets_until_the_loss_is_flat_and_twenty_of_two_classes() -> None:
+    columns = SCALES["overnight"].columns
+    assert [(column.plan.config["features"], column.runs) for column in columns] == [(4, 20), (16, 5), (32, 5), (16, 5)]
+    assert all(column.plan.training.patience == 3 and column.plan.data.train is None for column in columns)

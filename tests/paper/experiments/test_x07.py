@@ -1,6 +1,7 @@
 """X7: depth against accuracy and AUROC, and networks trained alike taken together (T26)."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +15,8 @@ from softscope.features import FeatureSet
 from softscope.head import Head
 from softscope.metrics import auroc
 from softscope.paper.claims.trained import check_ensemble, check_entropy_preferred
-from softscope.paper.experiments import find
-from softscope.paper.experiments.base import Result
+from softscope.paper.experiments import find, load
+from softscope.paper.experiments.base import Result, reproduce
 from softscope.paper.experiments.judge import average, together
 from softscope.paper.experiments.x07_depth import SCALES, _picture, _rows, run
 from softscope.runs import Store
@@ -142,3 +143,19 @@ def test_every_row_and_every_series_shows_its_own_score() -> None:
         "norm(z)": [24.0, 44.0],
         "max cos": [25.0, 45.0],
     }
+
+
+def test_a_result_follows_each_network_and_another_machine_goes_on_from_it(smoke: Result, tmp_path: Path) -> None:
+    settings = replace(SCALES["smoke"], piecewise=True)
+    x7 = replace(load(find("X7")[0]), scales={"smoke": settings})
+    engine = Engine(workers=1, progress=False)
+    parts = list(run(settings, Store(tmp_path / "store", results=tmp_path), engine))
+    assert [part.left for part in parts] == [*(f"{n} networks" for n in range(7, 0, -1)), None]
+    assert [part.part for part in parts] == [True] * 3 + [False] * 5, "a run has four networks"
+    assert [row.to_dict() for row in parts[-1].rows] == [row.to_dict() for row in smoke.rows]
+    assert parts[-1].tables == smoke.tables
+    written = reproduce(x7, "smoke", store=Store(tmp_path / "store"), engine=engine, folder=tmp_path)
+    again = reproduce(x7, "smoke", store=Store(tmp_path / "empty"), engine=engine, folder=tmp_path)
+    assert not list((tmp_path / "empty").glob("*/train-*")), "nothing is trained again"
+    assert again["rows"] == written["rows"]
+    assert again["tables"]["T26"] == [], "an ensemble needs features, which stayed behind"

@@ -13,12 +13,14 @@ from softscope.canonical import fingerprint, plain
 from softscope.engine import Engine
 from softscope.errors import SoftscopeError
 from softscope.estimators import Entropy
+from softscope.head import Head
 from softscope.metrics import balanced
 from softscope.paper.claims.trained import check_ensemble, check_entropy_preferred, check_mental, check_saturation
 from softscope.paper.experiments import find, load, reproduce
 from softscope.paper.experiments.base import Result
+from softscope.paper.experiments.judge import record_name
 from softscope.paper.experiments.table import CAUSES, Lines, paper_lines
-from softscope.paper.experiments.x09_five_sets import _record_name, _tables, densities, measured, rows, run
+from softscope.paper.experiments.x09_five_sets import _tables, densities, measured, rows, run
 from softscope.paper.experiments.x09_plans import NAMES, SCALES, FiveSettings, Recipe, plans
 from softscope.runs import Store
 
@@ -192,6 +194,9 @@ def test_results_keep_what_another_machine_needs_to_go_on(store: Store, found: L
     written = reproduce(x9, "smoke", store=store, engine=engine, folder=tmp_path)
     records = list(tmp_path.glob("X9/networks/*.json"))
     assert len(records) == 6
+    for own in (own for runs in found.values() for own in runs):
+        beside = tmp_path / "X9" / record_name(own.plan).replace(".json", ".safetensors")
+        np.testing.assert_array_equal(Head.load(beside).weight, own.network.head.weight)
     assert not any(str(store.root) in record.read_text() for record in records), "paths of this machine stay here"
     elsewhere = Store(tmp_path / "empty", results=tmp_path)
     lines = measured(settings, elsewhere, engine)
@@ -206,7 +211,7 @@ def test_results_keep_what_another_machine_needs_to_go_on(store: Store, found: L
 
 def test_a_damaged_record_of_a_network_is_one_line(store: Store, found: Lines, tmp_path: Path) -> None:
     settings, engine = replace(TINY, piecewise=True, runs=1), Engine(workers=1, progress=False)
-    record = tmp_path / "X9" / _record_name(plans(settings)[0])
+    record = tmp_path / "X9" / record_name(plans(settings)[0])
     record.parent.mkdir(parents=True)
     record.write_text('{"facts": ')
     lines = measured(settings, Store(tmp_path / "empty", results=tmp_path), engine)

@@ -73,3 +73,14 @@ def test_adam_keeps_its_rate_and_adamw_has_one_cycle():
 def test_nonsense_is_refused(wrong):
     with pytest.raises(SoftscopeError, match=next(iter(wrong))):
         TrainSettings(**wrong)
+
+
+def test_a_training_is_flat_when_its_last_epochs_bring_nothing_lower() -> None:
+    patient = TrainSettings(patience=2)
+    assert not patient.is_flat([1.0, 0.5])
+    assert not patient.is_flat([1.0, 0.5, 0.4, 0.39])
+    assert patient.is_flat([1.0, 0.5, 0.499, 0.496])
+    assert not patient.is_flat([1.0, 0.5, 0.499, 0.494])
+    assert not TrainSettings().is_flat([1.0, 1.0, 1.0, 1.0])
+    with pytest.raises(SoftscopeError, match="patience: 2 with sgd"):
+        TrainSettings(optimizer="sgd", patience=2)

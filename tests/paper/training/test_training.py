@@ -296,3 +296,13 @@ def test_progress_tells_epoch_loss_and_test_accuracy_of_each_step(blobs):
     assert texts[0].startswith("epoch 1/4  loss ")
     assert "test" not in texts[0]
     assert re.fullmatch(r"epoch 4/4  loss \d+\.\d{3}  accuracy \d+\.\d\d%  test \d+\.\d\d%", texts[-1])
+
+
+def test_a_patient_training_ends_where_its_loss_is_flat(tmp_path, digits):
+    images, labels = digits[0][:200], digits[1][:200]
+    still = TrainSettings(epochs=9, batch=64, lr=1e-12, threads=1, patience=2)
+    outcome = train(build("filter"), images, labels, still, checkpoint_dir=tmp_path)
+    assert len(outcome.history) == 3
+    again = train(build("filter"), images, labels, still, checkpoint_dir=tmp_path)
+    assert again.resumed_from == 3
+    assert again.history == outcome.history

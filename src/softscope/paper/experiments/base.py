@@ -64,7 +64,8 @@ class Result:
     timings   further times and speeds, kept apart from what repeats
     left      what is still to be computed, where the result is of a part: "12 networks, about 9.5 hours"
     part      whether not even one run is whole yet: pages and claims then read a smaller scale
-    kept      name of a file beside the result -> what a later run reads in place of a long computation
+    kept      name of a file beside the result -> what a later run reads in place of a long computation: JSON, or a
+              file to copy
     """
 
     rows: list[Row]
@@ -78,7 +79,7 @@ class Result:
     timings: dict[str, float] = field(default_factory=dict)
     left: str | None = None
     part: bool = False
-    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    kept: dict[str, dict[str, Any] | Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,10 @@ def write_result(folder: str | os.PathLike[str], written: dict[str, Any], result
     for name, content in files.items():
         write_bytes(home / name, content)
     for name, record in result.kept.items():
-        write_json(home / name, record)
+        if isinstance(record, Path):
+            write_bytes(home / name, record.read_bytes())
+        else:
+            write_json(home / name, record)
     path = home / f"{written['scale']}.json"
     write_json(path, written | {"files": sorted(files)})
     return path

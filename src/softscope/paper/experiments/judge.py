@@ -10,7 +10,7 @@ U_density: 1 = C - B, 2 = D - C, 3 = 100 - D.
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,16 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Floats
+from ...canonical import fingerprint, parse_json, plain
 from ...diagnosis import DEFAULT, cause_sizes, diagnose
 from ...estimators import Density, Estimator, estimator, scores
 from ...estimators.softmax import entropy, log_entropy
 from ...features import FeatureSet
+from ...files import existing_file, reading
 from ...geometry import structure_report, valid_threshold
 from ...head import Head
 from ...metrics import auroc, auroc_difference, balanced
 from ...runs import Draft, StepResult, Store
 from .judgement import Judged
-from .networks import NetworkPlan, TrainedNetwork, trained
+from .networks import NetworkPlan, TrainedNetwork, is_trained, trained
 
 OF_LOGITS = ("max", "entropy", "cool")
 FITTED = ("density", "mental", "norm", "familiarity")
@@ -49,10 +51,30 @@ class Detected:
     network: TrainedNetwork
     steps: tuple[StepResult, ...]
 
+    @property
+    def plan(self) -> NetworkPlan:
+        """What determined the network."""
+        return self.network.plan
+
+    @property
+    def in_store(self) -> bool:
+        """Whether its weights and features are at hand."""
+        return True
+
     @cached_property
     def numbers(self) -> dict[str, Any]:
         """What `detection` and further steps measured."""
         return {name: value for step in self.steps for name, value in step.json().items()}
+
+    @property
+    def subsets(self) -> list[str]:
+        """The data sets it used in part."""
+        used: list[str] = self.network.numbers["subsets"]
+        return used
+
+    def record(self) -> dict[str, Any]:
+        """What a result keeps of it, for `KeptDetection`."""
+        return {"numbers": self.numbers, "seconds": self.seconds, "subsets": self.subsets}
 
     @property
     def seconds(self) -> float:
@@ -67,12 +89,63 @@ class Detected:
     @property
     def title(self) -> str:
         """'mnist against fashion_mnist'."""
-        return f"{self.network.plan.data.name} against {self.network.plan.ood[0].name}"
+        return f"{self.plan.data.name} against {self.plan.ood[0].name}"
 
     @property
     def seed(self) -> int:
         """The seed of its run."""
-        return self.network.plan.training.seed
+        return self.plan.training.seed
+
+
+@dataclass(frozen=True)
+class KeptDetection(Detected):
+    """What a result kept of a network (`Detected.record`) that the store lacks."""
+
+    network: TrainedNetwork = field(init=False, repr=False)
+    steps: tuple[StepResult, ...] = field(init=False, repr=False)
+    known: NetworkPlan
+    kept: dict[str, Any]
+
+    @property
+    def plan(self) -> NetworkPlan:
+        """What determined the network."""
+        return self.known
+
+    @property
+    def in_store(self) -> bool:
+        """Whether its weights and features are at hand."""
+        return False
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """What was measured of it."""
+        numbers: dict[str, Any] = self.kept["numbers"]
+        return numbers
+
+    @property
+    def subsets(self) -> list[str]:
+        """The data sets it used in part."""
+        used: list[str] = self.kept["subsets"]
+        return used
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of training, extraction and measuring."""
+        return float(self.kept["seconds"])
+
+
+def record_name(plan: NetworkPlan) -> str:
+    """The file beside a result that keeps what was judged of a network: named by all that determines it."""
+    return f"networks/{plan.data.name}-{plan.training.seed}-{fingerprint(plain(plan, 'plan'))[:12]}.json"
+
+
+def detected_or_kept(store: Store, experiment: str, plan: NetworkPlan) -> Detected:
+    """As `detected`; where the store lacks the network and a result kept it, what was kept."""
+    file = store.results / experiment / record_name(plan)
+    if is_trained(store, plan) or not file.is_file():
+        return detected(store, plan)
+    with reading(file, "JSON"):
+        return KeptDetection(plan, parse_json(existing_file(file).read_bytes()))
 
 
 def detected(store: Store, plan: NetworkPlan, **further: Callable[[TrainedNetwork, Draft], None]) -> Detected:

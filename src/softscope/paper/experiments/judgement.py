@@ -10,6 +10,7 @@ import numpy as np
 from ...canonical import parse_json
 from ...diagnosis import Diagnosis, cause_sizes
 from ...files import existing_file, reading
+from ...head import Head
 from ...runs import StepResult
 from .networks import NetworkPlan, TrainedNetwork
 
@@ -43,6 +44,11 @@ class Judged:
     def in_store(self) -> bool:
         """Whether its weights and features are at hand."""
         return True
+
+    @cached_property
+    def head(self) -> Head | None:
+        """Its last layer."""
+        return self.network.head
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -131,6 +137,12 @@ class Kept(Judged):
     def in_store(self) -> bool:
         """Whether its weights and features are at hand."""
         return False
+
+    @cached_property
+    def head(self) -> Head | None:
+        """Its last layer, which results keep beside the record; None where an earlier result did not."""
+        beside = self.file.with_suffix(".safetensors")
+        return Head.load(beside) if beside.is_file() else None
 
     @cached_property
     def _record(self) -> dict[str, Any]:

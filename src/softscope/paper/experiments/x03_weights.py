@@ -1,16 +1,18 @@
 """X3 (fig_weight_analysis): the last layers of trained networks come close to the optimal structure.
 
 A column is a network trained in `runs` runs. ResNet18 on CIFAR is that of X9 at the same scale: the run store hands
-over what X9 has trained. The column of ImageNet is a published head, where its weights are at hand.
+over what X9 has trained; at scale overnight it is as many networks as X9 has by then. The column of ImageNet is a
+published head, where its weights are at hand.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...canonical import LATER
 from ...engine import Engine
 from ...errors import SoftscopeError
 from ...geometry import StructureReport, structure_report
@@ -19,9 +21,10 @@ from ...runs import Store
 from ..plots.weights import HeadGroup, pair_cosines, weight_histograms
 from ..training import TrainSettings
 from .base import Result, Settings
-from .networks import Images, NetworkPlan, subsets, trained
+from .networks import Images, NetworkPlan, TrainedNetwork, trained
 from .texts import texts
 from .verdict import Mean, Row, Statement
+from .x09_five_sets import measured
 from .x09_plans import SCALES as BENCHMARK
 from .x09_plans import plans
 
@@ -72,19 +75,51 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightSettings(Settings):
-    """`untrained` heads are drawn to compare with each column; `published` names pre-trained networks."""
+    """`untrained` heads are drawn to compare with each column; `published` names pre-trained networks; `benchmark` is
+    the scale of X9 whose networks are read, where they are there, and never trained here."""
 
     columns: tuple[Column, ...] = ()
     published: tuple[str, ...] = ()
     untrained: int = 100
+    benchmark: str = field(default="", metadata=LATER)
 
 
-def _column(classes: int, features: int, train: int | None = None, *, plan: type[NetworkPlan] = ZeroBiasPlan) -> Column:
+@dataclass(frozen=True)
+class Layer:
+    """The last layer of a trained network, and what its row says of the training."""
+
+    head: Head
+    accuracy: float
+    seed: int
+    seconds: float
+    subsets: list[str]
+    epochs: int
+
+
+def _column(
+    classes: int,
+    features: int,
+    train: int | None = None,
+    *,
+    plan: type[NetworkPlan] = ZeroBiasPlan,
+    training: TrainSettings = _TRAINING,
+    runs: int | None = None,
+) -> Column:
     data = Images("mnist", tuple(range(classes)), train=train)
     config = {"features": features, "activation": "tanh"}
     start = "" if plan is ZeroBiasPlan else ", torch's start"
     title = f"LeNet, MNIST 0-{classes - 1}\nK={classes}, H={features}{start}"
-    return Column(title, plan(data=data, config=config, training=_TRAINING))
+    return Column(title, plan(data=data, config=config, training=training), runs=runs)
+
+
+# With separable classes and no decay the loss keeps falling, ever more slowly: the limit ends what would not end.
+_UNTIL_FLAT = replace(_TRAINING, epochs=60, patience=3)
+
+
+def _long_columns() -> tuple[Column, ...]:
+    """LeNets trained until their loss no longer falls; two classes start from luck (T28), so more networks of them."""
+    long = partial(_column, training=_UNTIL_FLAT)
+    return (long(2, 4, runs=20), long(5, 16, runs=5), long(5, 32, runs=5), long(5, 16, plan=NetworkPlan, runs=5))
 
 
 def _columns(train: int | None = None) -> tuple[Column, ...]:
@@ -121,24 +156,21 @@ _LITE = ("efficientnet_lite0", "efficientnet_lite1")
 SCALES = {
     "smoke": WeightSettings(columns=(_small(2, 4), _small(5, 16)), untrained=20),
     "laptop": WeightSettings(columns=(*_columns(train=6000), *_residual("laptop")), published=_LITE, runs=2),
+    "overnight": WeightSettings(columns=_long_columns(), published=_LITE, runs=20, benchmark="overnight"),
     "paper": WeightSettings(columns=(*_columns(), *_residual("paper")), published=("efficientnet_b0",), runs=2),
 }
 
 
 def run(settings: WeightSettings, store: Store, engine: Engine) -> Result:
     """Train every column's networks and measure their last layers."""
-    runs = settings.single_runs()
-    seeded = [[column.seeded(one.seed) for one in runs[: column.runs]] for column in settings.columns]
-    networks = engine.map(partial(trained, store), [*chain(*seeded)], threads=settings.threads, label="X3")
-    remaining = iter(networks)
+    layers = [*_trained_layers(settings, store, engine), *_benchmark_layers(settings, store, engine)]
     groups, rows, heads = [], [], []
-    for column, plans_of in zip(settings.columns, seeded):
-        own = [next(remaining) for _ in plans_of]
-        heads_now = [network.head for network in own]
+    for column, own in layers:
+        heads_now = [layer.head for layer in own]
         group = HeadGroup(column.title, heads_now, column.untrained(heads_now[0].n_classes, settings.untrained))
         groups.append(group)
         rows += _rows(group)
-        heads += [_head_row(column.title, n.head, n.numbers["accuracy"], n.plan.training.seed) for n in own]
+        heads += [_head_row(column.title, n.head, n.accuracy, n.seed) | {"epochs": n.epochs} for n in own]
     published, remarks = _published(settings.published)
     groups += published
     rows += [row for group in published for row in _rows(group)]
@@ -150,9 +182,41 @@ def run(settings: WeightSettings, store: Store, engine: Engine) -> Result:
         captions=words["captions"],
         tables={"heads": heads, "T25": [_skewness_row(row) for row in heads if row["classes"] > 2]},
         notes=[*words["notes"], *remarks],
-        subsets=subsets(networks),
-        seconds=sum(network.seconds for network in networks),
+        subsets=list(dict.fromkeys(line for _, own in layers for layer in own for line in layer.subsets)),
+        seconds=sum(layer.seconds for _, own in layers for layer in own),
     )
+
+
+def _trained_layers(settings: WeightSettings, store: Store, engine: Engine) -> list[tuple[Column, list[Layer]]]:
+    runs = settings.single_runs()
+    seeded = [[column.seeded(one.seed) for one in runs[: column.runs]] for column in settings.columns]
+    networks = iter(engine.map(partial(trained, store), [*chain(*seeded)], threads=settings.threads, label="X3"))
+    return [(column, [_layer(next(networks)) for _ in own]) for column, own in zip(settings.columns, seeded)]
+
+
+def _layer(network: TrainedNetwork) -> Layer:
+    numbers, seed = network.numbers, network.plan.training.seed
+    epochs = len(numbers["history"]["loss"])
+    return Layer(network.head, numbers["accuracy"], seed, network.seconds, numbers["subsets"], epochs)
+
+
+def _benchmark_layers(settings: WeightSettings, store: Store, engine: Engine) -> list[tuple[Column, list[Layer]]]:
+    """X9's networks on CIFAR, as many as X9 has; their time is X9's."""
+    if not settings.benchmark:
+        return []
+    columns = {column.plan.data.name: column for column in _residual(settings.benchmark)}
+    lines = measured(BENCHMARK[settings.benchmark], store, engine, tuple(columns))
+    layers_of = []
+    for name, networks in lines.items():
+        known = [(own, own.head) for own in networks]
+        layers = [
+            Layer(head, own.accuracy, own.seed, 0.0, own.facts["subsets"], own.plan.training.epochs)
+            for own, head in known
+            if head is not None
+        ]
+        if layers:
+            layers_of.append((columns[name], layers))
+    return layers_of
 
 
 _FEW = 2  # untrained layers of 1.3 million weights each

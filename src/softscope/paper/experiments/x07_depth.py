@@ -5,15 +5,17 @@ with the other. Past the paper: the AUROC of norm(z), max cos and density, which
 The paper shows curves and prints no numbers.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from ...canonical import LATER
 from ...engine import Engine
 from ...runs import Store
 from .base import Result, Settings
-from .judge import Detected, claim_tables, detected, together
-from .networks import Images, NetworkPlan, subsets
+from .judge import Detected, claim_tables, detected, detected_or_kept, record_name, together
+from .networks import Images, NetworkPlan
 from .texts import texts
 from .verdict import Mean, Row, Statement
 
@@ -24,7 +26,8 @@ _PLATEAU = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class DepthSettings(Settings):
-    """`first` and `second` are each learned and each OOD of the other; `blocks` of two convolutions; `size` pixels."""
+    """`first` and `second` are each learned and each OOD of the other; `blocks` of two convolutions; `size` pixels;
+    `piecewise`: a result after each network instead of one in the end."""
 
     first: Images = MNIST
     second: Images = FASHION
@@ -33,6 +36,7 @@ class DepthSettings(Settings):
     size: int = 28
     epochs: int = 12
     batch: int = 128
+    piecewise: bool = field(default=False, metadata=LATER)
 
 
 SCALES = {
@@ -53,14 +57,40 @@ SCALES = {
         batch=32,
         runs=2,
     ),
+    "overnight": DepthSettings(runs=3, piecewise=True),
     "paper": DepthSettings(runs=5),
 }
 
 
-def run(settings: DepthSettings, store: Store, engine: Engine) -> Result:
+def run(settings: DepthSettings, store: Store, engine: Engine) -> "Result | Iterator[Result]":
     """Train `runs` networks for each direction and depth, and set accuracy and AUROC against depth."""
+    if settings.piecewise:
+        return _piecewise(settings, store, engine)
     plans = [plan for own in settings.single_runs() for plan in _plans(own)]
-    every: list[Detected] = engine.map(partial(detected, store), plans, threads=settings.threads, label="X7")
+    return _result(settings, engine.map(partial(detected, store), plans, threads=settings.threads, label="X7"))
+
+
+def _piecewise(settings: DepthSettings, store: Store, engine: Engine) -> Iterator[Result]:
+    """After each network what is known of all runs that are whole; the others are kept for a later call."""
+    runs = [_plans(own) for own in settings.single_runs()]
+    plans = [plan for run_plans in runs for plan in run_plans]
+    task = partial(detected_or_kept, store, "X7")
+    done: list[Detected] = []
+    for one in engine.as_done(task, plans, threads=settings.threads):
+        done.append(one)
+        by_plan = {record_name(own.plan): own for own in done}
+        whole = [own for own in runs if all(record_name(plan) in by_plan for plan in own)]
+        every = [by_plan[record_name(plan)] for own in whole for plan in own]
+        result = _result(settings, every) if every else Result(rows=[], part=True)
+        left = len(plans) - len(done)
+        yield replace(
+            result,
+            kept={name: own.record() for name, own in by_plan.items() if own.in_store},
+            left=f"{left} networks" if left else None,
+        )
+
+
+def _result(settings: DepthSettings, every: list[Detected]) -> Result:
     directions = _by_direction(every)
     rows = [row for title, depths in directions.items() for row in _rows(title.split()[0], depths)]
     return Result(
@@ -68,7 +98,7 @@ def run(settings: DepthSettings, store: Store, engine: Engine) -> Result:
         figures={"depth": _picture(directions)},
         tables=_tables(directions),
         **texts("X7", batch=settings.batch, plateau=_PLATEAU),
-        subsets=subsets([one.network for one in every]),
+        subsets=list(dict.fromkeys(line for one in every for line in one.subsets)),
         seconds=sum(one.seconds for one in every),
     )
 
@@ -97,7 +127,7 @@ def _by_direction(every: list[Detected]) -> dict[str, Depths]:
     directions: dict[str, Depths] = {}
     for one in every:
         depths = directions.setdefault(one.title, {})
-        depths.setdefault(2 * one.network.plan.config["blocks"], []).append(one)
+        depths.setdefault(2 * one.plan.config["blocks"], []).append(one)
     return directions
 
 
@@ -135,9 +165,10 @@ def _tables(directions: dict[str, Depths]) -> dict[str, list[dict[str, Any]]]:
     numbers = []
     for title, depths in directions.items():
         for layers, runs in depths.items():
-            plan = runs[0].network.plan
+            plan = runs[0].plan
             known = {"network": f"VGG, {layers} conv layers, on {plan.data.name}", "ood": plan.ood[0].name}
-            alike.append(known | together([one.network for one in runs], known["ood"]))
+            if all(one.in_store for one in runs):  # an ensemble needs the features of all its networks
+                alike.append(known | together([one.network for one in runs], known["ood"]))
             for one in runs:
                 named.append((f"{known['network']}, seed {one.seed}", one.numbers))
                 own = {"accuracy": one.numbers["accuracy"], **one.numbers["auroc"], **one.numbers["causes"]}

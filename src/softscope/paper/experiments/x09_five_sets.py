@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...canonical import fingerprint, plain
 from ...engine import Engine
 from ...estimators import Density
 from ...runs import Store
 from . import table
 from .base import Result
-from .judge import judged
+from .judge import judged, record_name
 from .judgement import MINOR, Judged, Kept
 from .literature import beside, shared_pairs
 from .networks import NetworkPlan, TrainedNetwork, is_trained
@@ -84,11 +83,11 @@ def _at_hand(store: Store, plan: NetworkPlan) -> bool:
 
 def _record_file(store: Store, plan: NetworkPlan) -> Path:
     """Where results keep what was judged of a network: named by all that determines it, whatever the scale."""
-    return store.results / "X9" / _record_name(plan)
+    return store.results / "X9" / record_name(plan)
 
 
-def _record_name(plan: NetworkPlan) -> str:
-    return f"networks/{plan.data.name}-{plan.training.seed}-{fingerprint(plain(plan, 'plan'))[:12]}.json"
+def _head_name(record: str) -> str:
+    return record.removesuffix(".json") + ".safetensors"
 
 
 def _by_set(networks: Sequence[Judged]) -> dict[str, list[Judged]]:
@@ -142,9 +141,18 @@ def _result(lines: Lines, left: Sequence[NetworkPlan]) -> Result:
         subsets=list(dict.fromkeys(line for own in every for line in own.facts["subsets"])),
         seconds=sum(own.facts["seconds"] for own in every),
         part=any(plan.training.seed == min(own.seed for own in every) for plan in left),
-        kept={_record_name(own.plan): own.record() for own in every if own.in_store},
+        kept=_kept([own for own in every if own.in_store]),
         left=None if not left else f"{len(left)} networks" + (f", about {seconds / 3600:.1f} hours" if seconds else ""),
     )
+
+
+def _kept(networks: Sequence[Judged]) -> dict[str, dict[str, Any] | Path]:
+    """What was judged of each network, and its last layer, which X3 reads."""
+    kept: dict[str, dict[str, Any] | Path] = {}
+    for own in networks:
+        name = record_name(own.plan)
+        kept |= {name: own.record(), _head_name(name): own.network.made.path("head.safetensors")}
+    return kept
 
 
 _RULES = (

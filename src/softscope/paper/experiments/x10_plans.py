@@ -166,6 +166,15 @@ SCALES = {
         scratch=Scratch("efficientnet_lite", 64, _FROM_SCRATCH),
         runs=3,
     ),
+    # As the paper has it, all layers at 224 px, for fewer epochs; the control learns from the same pixels.
+    "overnight": TransferSettings(
+        topics=_topics(224, "colorectal_histology_grey", epochs=6),
+        source="efficientnet_lite1",
+        scratch=Scratch("efficientnet_lite", 224, replace(_FROM_SCRATCH, epochs=40, precision="auto")),
+        tuning=TrainSettings(lr=1e-4, batch=32, precision="auto", augment="crop+flip"),
+        controls=3,
+        runs=3,
+    ),
     "paper": TransferSettings(
         topics=_topics(224, "colorectal_histology", epochs=32, cancer_size=150),
         source="efficientnet_b1",

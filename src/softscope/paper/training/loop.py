@@ -114,6 +114,8 @@ class _Run:
     ) -> TrainResult:
         resumed_from = len(self.state.history)
         for epoch in range(resumed_from, self.settings.epochs):
+            if self.settings.is_flat([float(record["loss"]) for record in self.state.history]):
+                break
             start = time.perf_counter()
             loss, accuracy = self._epoch(epoch, progress, after_step)
             scored = None if test is None else evaluate(self.net, *test)
@@ -202,7 +204,7 @@ class _Run:
         return TrainResult(
             history=tuple(EpochRecord(**record) for record in self.state.history),
             seconds=seconds,
-            images_per_second=len(self.x) * self.settings.epochs / max(seconds, 1e-9),
+            images_per_second=len(self.x) * len(self.state.history) / max(seconds, 1e-9),
             precision=precision,
             device=self.x.device.type,
             resumed_from=resumed_from,

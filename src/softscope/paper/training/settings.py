@@ -1,6 +1,7 @@
 """What determines a training besides the network and the data, and the learning rate of each step."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -26,6 +27,8 @@ class TrainSettings:
     label_smoothing  0 by default: it changes the softmax this project is about
     precision     "auto" measures a few steps of each and takes bfloat16 where the hardware has it and it is clearly
                   faster; the choice is recorded. Weights, evaluation and features are float32 in any case
+    patience      ends an Adam training early: after so many epochs in a row none of whose losses fell by at least 1 %
+                  below the lowest before them. 0: all epochs
     threads       fixed, because the order of sums, hence the last bits, depends on it
 
     >>> round(TrainSettings(optimizer="sgd", lr=0.1).rate(step=0, steps=100), 6)
@@ -46,6 +49,7 @@ class TrainSettings:
     threads: int = 2
     warm_up: float = field(default=0.3, metadata=LATER)
     average: float = field(default=0.0, metadata=LATER)
+    patience: int = field(default=0, metadata=LATER)
 
     def __post_init__(self) -> None:
         choices = {"optimizer": Optimizer, "augment": Augment, "precision": Precision}
@@ -59,10 +63,21 @@ class TrainSettings:
                 raise SoftscopeError(f"{name}: {getattr(self, name)}", "Give a whole number of at least 1")
         if not (self.lr > 0 and math.isfinite(self.lr)):
             raise SoftscopeError(f"lr: {self.lr}", "Give a learning rate above 0")
+        if self.patience < 0 or (self.patience and self.optimizer != "adam"):
+            raise SoftscopeError(
+                f"patience: {self.patience} with {self.optimizer}",
+                "Give a whole number of at least 0; a one-cycle rate needs all of its epochs, so only with adam",
+            )
         for name in ("weight_decay", "momentum", "label_smoothing", "warm_up", "average"):
             limit = math.inf if name == "weight_decay" else 1.0
             if not 0 <= getattr(self, name) < limit:
                 raise SoftscopeError(f"{name}: {getattr(self, name)}", f"Give a number in [0, {limit})")
+
+    def is_flat(self, losses: Sequence[float]) -> bool:
+        """Whether the last `patience` of the epochs' losses brought nothing below the lowest before them."""
+        if not self.patience or len(losses) <= self.patience:
+            return False
+        return min(losses[-self.patience :]) > 0.99 * min(losses[: -self.patience])
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of `step` (from 0) out of `steps`."""
