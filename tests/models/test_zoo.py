@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from . import zoo
 from .trained_zoo import ONNX_FILES, shipped
 from .zoo import Entry, apart, page
 
@@ -38,7 +39,7 @@ def test_a_failure_a_crash_and_a_time_out_are_rows_with_the_reason():
 
 
 def test_the_page_counts_what_was_built_and_names_the_versions(monkeypatch):
-    monkeypatch.setattr("tests.models.zoo.version", lambda library: "1.2")
+    monkeypatch.setattr(zoo, "version", lambda library: "1.2")
     entries = [
         Entry("timm", "a", "opens", "5 x 8, head"),
         Entry("timm", "b", "refused", "B: one | two"),
