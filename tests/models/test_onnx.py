@@ -180,10 +180,151 @@ def test_several_inputs_are_given_by_name(tmp_path):
         extract(tmp_path / "m.onnx", {"x": x[:, :4], "y": y})
 
 
+HALF = [
+    helper.make_node("Add", ["one", "other"], ["sum"]),
+    constant("two", np.float32(2)),
+    helper.make_node("Div", ["sum", "two"], ["logits"]),
+]
+OTHER_FIRST, OTHER_LAST = (RANDOM.standard_normal(shape).astype(np.float32) for shape in ((12, 4), (4, 3)))
+OTHER_Z = [
+    constant("other_first", OTHER_FIRST),
+    constant("other_last", OTHER_LAST),
+    helper.make_node("MatMul", ["flat", "other_first"], ["other_hidden"]),
+    helper.make_node("Relu", ["other_hidden"], ["other_z"]),
+]
+TWO_LAYERS = [
+    *OTHER_Z,
+    helper.make_node("Gemm", ["z", "last", "bias"], ["one"]),
+    helper.make_node("MatMul", ["other_z", "other_last"], ["other"]),
+]
+TWINS = {
+    "half of the sum": [*TWO_LAYERS, *HALF],
+    "sum of the halves": [
+        *TWO_LAYERS,
+        constant("half", np.full((1, 1), 0.5, np.float32)),
+        helper.make_node("Mul", ["half", "one"], ["one_half"]),
+        helper.make_node("Mul", ["other", "half"], ["other_half"]),
+        helper.make_node("Add", ["one_half", "other_half"], ["logits"]),
+    ],
+    "1x1 convolutions": [
+        *OTHER_Z,
+        constant("five", np.array([-1, 5, 1, 1])),
+        constant("four", np.array([-1, 4, 1, 1])),
+        constant("w", LAST.T[:, :, None, None].copy()),
+        constant("other_w", OTHER_LAST.T[:, :, None, None].copy()),
+        helper.make_node("Reshape", ["z", "five"], ["map"]),
+        helper.make_node("Reshape", ["other_z", "four"], ["other_map"]),
+        helper.make_node("Conv", ["map", "w", "bias"], ["one"]),
+        helper.make_node("Conv", ["other_map", "other_w"], ["other"]),
+        *HALF[:2],
+        helper.make_node("Div", ["sum", "two"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["logits"]),
+    ],
+}
+
+
+@pytest.mark.parametrize("ending", TWINS.values(), ids=TWINS)
+def test_the_mean_of_two_heads_is_one_head_on_both_features(tmp_path, ending):
+    path = write(tmp_path / "m.onnx", ending)
+    head, features = extract(path, ArrayImages(PIXELS), mean=MEAN, std=STD)
+    np.testing.assert_allclose(head.weight, np.vstack([LAST, OTHER_LAST]).T / 2, rtol=1e-6)
+    np.testing.assert_allclose(head.bias, BIAS / 2, rtol=1e-6)
+    x = ((PIXELS / 255 - MEAN) / STD).transpose(0, 3, 1, 2).reshape(7, -1)
+    both = np.hstack([np.maximum(x @ FIRST, 0), np.maximum(x @ OTHER_FIRST, 0)])
+    np.testing.assert_allclose(features.array(), both, rtol=1e-4, atol=1e-4)
+
+
+def test_two_heads_on_the_same_features_are_one(tmp_path):
+    layers = [
+        helper.make_node("Gemm", ["z", "last", "bias"], ["one"]),
+        helper.make_node("Gemm", ["z", "turned"], ["other"], transB=1, alpha=3.0),
+    ]
+    head, features = extract(write(tmp_path / "m.onnx", [*layers, *HALF]), ArrayImages(PIXELS), mean=MEAN, std=STD)
+    np.testing.assert_allclose(head.weight, 2 * LAST.T, rtol=1e-6)
+    np.testing.assert_allclose(head.bias, BIAS / 2, rtol=1e-6)
+    np.testing.assert_allclose(features.array(), expected_features(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_number_that_the_logits_are_divided_by_goes_into_the_head(tmp_path):
+    ending = [
+        *MATMUL[:1],
+        helper.make_node("Add", ["product", "bias"], ["l"]),
+        constant("temperature", np.float32(4)),
+        helper.make_node("Div", ["l", "temperature"], ["cooler"]),
+        helper.make_node("Softmax", ["cooler"], ["logits"]),
+    ]
+    head, _ = extract(write(tmp_path / "m.onnx", ending), ArrayImages(PIXELS), mean=MEAN, std=STD)
+    np.testing.assert_allclose(head.weight, LAST.T / 4, rtol=1e-6)
+    np.testing.assert_allclose(head.bias, BIAS / 4, rtol=1e-6)
+
+
+def test_an_answer_for_each_position_is_refused(tmp_path):
+    ending = [
+        constant("places", np.array([-1, 1, 5])),
+        constant("thrice", np.array([1, 4, 1])),
+        helper.make_node("Reshape", ["z", "places"], ["row"]),
+        helper.make_node("Tile", ["row", "thrice"], ["rows"]),
+        helper.make_node("MatMul", ["rows", "last"], ["l"]),
+        helper.make_node("Softmax", ["l"], ["logits"], axis=2),
+    ]
+    with pytest.raises(SoftscopeError, match="answers once for each of 4 positions of an input, not once per input"):
+        extract(write(tmp_path / "m.onnx", ending), ArrayImages(PIXELS), mean=MEAN, std=STD)
+
+
+CIRCLE = [helper.make_node("Identity", ["there"], ["here"]), helper.make_node("Identity", ["here"], ["there"])]
+NUMBER = [constant("number", np.float32(1.5))]
+ENDLESS = {
+    "circle behind a bias": [*CIRCLE, helper.make_node("Add", ["here", "bias"], ["logits"])],
+    "circle behind a sum of powers": [
+        *CIRCLE,
+        helper.make_node("Exp", ["z"], ["e"]),
+        helper.make_node("Div", ["e", "here"], ["logits"]),
+    ],
+    "circle of factors": [*NUMBER, helper.make_node("Mul", ["logits", "number"], ["logits"])],
+    "circle of sums": [helper.make_node("Add", ["logits", "logits"], ["logits"])],
+    "a thousand doublings": [
+        helper.make_node("Identity", ["z"], ["d0"]),
+        *(helper.make_node("Add", [f"d{number}"] * 2, [f"d{number + 1}"]) for number in range(1000)),
+        helper.make_node("Identity", ["d1000"], ["logits"]),
+    ],
+    "ten thousand factors": [
+        *NUMBER,
+        helper.make_node("Identity", ["z"], ["d0"]),
+        *(helper.make_node("Mul", [f"d{number}", "number"], [f"d{number + 1}"]) for number in range(10_000)),
+        helper.make_node("Identity", ["d10000"], ["logits"]),
+    ],
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("ending", ENDLESS.values(), ids=ENDLESS)
+def test_circles_and_endless_sums_are_refused_at_once(tmp_path, ending):
+    with pytest.raises(SoftscopeError, match=r"m\.onnx: logits (comes from|ends in)"):
+        open_model(write(tmp_path / "m.onnx", ending))
+
+
 @pytest.mark.parametrize(
     ("ending", "words"),
     [
         ([helper.make_node("Relu", ["z"], ["logits"])], "ends in Relu"),
+        (
+            [
+                *TWO_LAYERS,
+                helper.make_node("Add", ["one", "other"], ["sum"]),
+                helper.make_node("Add", ["sum", "one"], ["logits"]),
+            ],
+            "a sum of more than two layers",
+        ),
+        (
+            [
+                *TWO_LAYERS,
+                helper.make_node("Softmax", ["one"], ["one_s"]),
+                helper.make_node("Softmax", ["other"], ["other_s"]),
+                helper.make_node("Add", ["one_s", "other_s"], ["logits"]),
+            ],
+            "addition that is not a bias",
+        ),
+        ([*MATMUL[:1], helper.make_node("Div", ["product", "product"], ["logits"])], "ends in Div"),
         ([helper.make_node("Add", ["z", "z"], ["logits"])], "addition that is not a bias"),
         ([helper.make_node("Gemm", ["z", "z"], ["logits"], transB=1)], "computed, not stored"),
         (

@@ -1,17 +1,23 @@
 """Classifiers of many families, opened, extracted, compared with their own logits, diagnosed.
 
-`make zoo` runs all of them and writes docs/zoo.md; a few are in the tests. Those here have random weights;
-`trained_zoo.py` has the really trained ones.
+`make zoo` runs all of them, each in a process of its own, and writes docs/zoo.md; a few are in the tests. Those here
+have random weights; `trained_zoo.py` has the really trained ones.
 """
 
 import importlib.abc
 import importlib.machinery
+import json
+import multiprocessing
 import sys
 import tempfile
+import textwrap
+import time
 import types
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,7 +139,9 @@ TIMM = (
 
 
 class Entry(NamedTuple):
-    """What became of a model: `opens` with the size of its head, `refused` with the reason, or `not built` here."""
+    """What became of a model: `opens` with the size of its head, `refused` with the reason, `not built` here, or
+    `failed`: an error that is not ours, other logits than the model's own, a crash, a time-out.
+    """
 
     world: str
     name: str
@@ -208,7 +216,7 @@ def try_model(world: str, name: str, make: Callable[[str], nn.Module], diagnosed
         alone = sx.Head.from_torch(model)
         head, features = sx.extract(model, probe)
     except sx.SoftscopeError as error:
-        return Entry(world, name, "refused", error.what[:160])
+        return Entry(world, name, "refused", error.what)
     own = answer(model, probe)
     assert np.array_equal(alone.weight, head.weight)
     check(name, head, features, own)
@@ -217,7 +225,17 @@ def try_model(world: str, name: str, make: Callable[[str], nn.Module], diagnosed
     return Entry(world, name, "opens", f"{head.n_classes} x {head.n_features}, {head.name.split('.', 1)[1]}")
 
 
-def try_export(name: str) -> Entry:
+def try_trained(world: str, name: str, run: Callable[[], str]) -> Entry:
+    """Run one of `trained_zoo.py`, which returns the detail."""
+    try:
+        return Entry(world, name, "opens", run())
+    except sx.SoftscopeError as error:
+        return Entry(world, name, "refused", error.what.rsplit("/", 1)[-1])
+    except ModuleNotFoundError as error:
+        return Entry(world, name, "not built", f"{error.name} is not installed")
+
+
+def try_export(world: str, name: str) -> Entry:
     """Export a Hugging Face model to ONNX, open the file, compare with the torch model's logits."""
     model = hugging_face(name).eval()
     probe = _own_probe(model)
@@ -240,13 +258,13 @@ def try_export(name: str) -> Entry:
                 Plain().eval(), tuple(probe.values()), path, input_names=names, dynamic_axes=rows, dynamo=False
             )
         except Exception as error:  # the exporter fails in its own ways
-            return Entry("ONNX exports", name, "not built", str(error).splitlines()[0][:80])
+            return Entry(world, name, "not built", str(error).splitlines()[0][:80])
         try:
             head, features = sx.extract(path, {each: value.numpy() for each, value in probe.items()})
         except sx.SoftscopeError as error:
-            return Entry("ONNX exports", name, "refused", error.what.removeprefix(f"{place}/")[:160])
+            return Entry(world, name, "refused", error.what.removeprefix(f"{place}/"))
     check(name, head, features, answer(model, probe))
-    return Entry("ONNX exports", name, "opens", f"{head.n_classes} x {head.n_features}")
+    return Entry(world, name, "opens", f"{head.n_classes} x {head.n_features}")
 
 
 def answer(model: nn.Module, probe: Any) -> np.ndarray:
@@ -334,52 +352,94 @@ def _stirred(model: nn.Module) -> nn.Module:
     return model
 
 
+def apart(attempt: Callable[..., Entry], world: str, name: str, *more: Any, seconds: float = 600) -> Entry:
+    """What `attempt(world, name, *more)` returns in a process of its own: nothing that a model does ends the run."""
+    forked = multiprocessing.get_context("fork")  # what is imported here is imported there
+    receiver, sender = forked.Pipe(duplex=False)
+
+    def work() -> None:
+        try:
+            entry = attempt(world, name, *more)
+        except Exception as error:
+            entry = Entry(world, name, "failed", " ".join(f"{type(error).__name__}: {error}".split()))
+        sender.send_bytes(json.dumps(entry).encode())
+
+    process = forked.Process(target=work)
+    process.start()
+    sender.close()
+    try:
+        if receiver.poll(seconds):
+            return Entry(*json.loads(receiver.recv_bytes()))
+        return Entry(world, name, "failed", f"not done after {seconds:g} seconds")
+    except EOFError:
+        process.join()
+        return Entry(world, name, "failed", f"its process ended with exit code {process.exitcode}")
+    finally:
+        process.kill()
+        process.join()
+
+
 def run_all() -> Iterator[Entry]:
     """Every model of the zoo, one after the other."""
-    from trained_zoo import trained_models
+    from trained_zoo import ENCODERS, ONNX_FILES, with_version
 
+    with suppress(ImportError):
+        from transformers import PreTrainedModel  # noqa: F401  once here, not once per model
     for name in HUGGING_FACE:
-        yield try_model("Hugging Face", name, hugging_face)
+        yield apart(try_model, "Hugging Face", name, hugging_face)
     for name in TORCHVISION_LIKE:
-        yield try_model("torchvision-like heads", name, torchvision_like, diagnosed=True)
+        yield apart(try_model, "torchvision-like heads", name, torchvision_like, True)
     for name in EXPORTED:
-        yield try_export(name)
-    for name, outcome, detail in trained_models():
-        yield Entry("trained", name, outcome, detail)
+        yield apart(try_export, "ONNX exports", name)
+    for name, run in ONNX_FILES.items():
+        yield apart(try_trained, "ONNX files out of packages", with_version(name), run)
+    for name, run in ENCODERS.items():
+        yield apart(try_trained, "encoders out of packages", with_version(name), run)
     stub_torchvision()
+    with suppress(ImportError):
+        import timm  # noqa: F401
     for name in TIMM:
-        yield try_model("timm", name, timm_model)
+        yield apart(try_model, "timm", name, timm_model)
 
 
 _TITLES = {
     "Hugging Face": "Random weights from a configuration; the head is found without inputs of ours.",
     "torchvision-like heads": "The ways in which torchvision's models end, on small bodies; then diagnosed.",
     "ONNX exports": "Hugging Face families exported by torch, opened from the file, compared with the torch model.",
-    "trained": "Really trained models out of packages, on data that any machine has; diagnosed where it says so.",
+    "ONNX files out of packages": (
+        "All ONNX files of five packages, really trained, on data that any machine has; diagnosed where it says so."
+    ),
+    "encoders out of packages": "Really trained; on data that any machine has.",
     "timm": "One small model of each module of timm, random weights, 5 classes, at its own size of images.",
 }
 
 
 def page(entries: list[Entry]) -> str:
     """docs/zoo.md."""
+    libraries = ("torch", "transformers", "timm", "onnxruntime")
     lines = ["# The zoo: which classifiers open", ""]
-    lines += ["Made by `make zoo`. Each model is opened, its features are extracted, and the head's logits equal the"]
-    lines += ["model's own to 1e-4 of the largest; one that can't be opened says why.", ""]
+    lines += [f"Made by one run of `make zoo` with {', '.join(f'{each} {version(each)}' for each in libraries)}."]
+    lines += ["Each model is opened, its features are extracted, and the head's logits equal the model's own to 1e-4"]
+    lines += ["of the largest; one that can't be opened says why.", ""]
     for world in dict.fromkeys(entry.world for entry in entries):
         own = [entry for entry in entries if entry.world == world]
         built = [entry for entry in own if entry.outcome != "not built"]
         opened = sum(entry.outcome == "opens" for entry in built)
         lines += [f"## {world}: {opened} of {len(built)} open", "", _TITLES[world], ""]
         lines += ["| model | outcome | head, or the reason |", "|---|---|---|"]
-        lines += [f"| {entry.name} | {entry.outcome} | {entry.detail.replace('|', '/')} |" for entry in own]
+        for entry in own:
+            detail = textwrap.shorten(entry.detail.replace("|", "/"), 240, placeholder=" ...")
+            lines.append(f"| {entry.name} | {entry.outcome} | {detail} |")
         lines.append("")
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    started = time.monotonic()
     collected = []
     for entry in run_all():
-        print(*entry, sep="\t", flush=True)
+        print(f"{time.monotonic() - started:.0f} s", *entry, sep="\t", flush=True)
         collected.append(entry)
     Path(sys.argv[1]).write_text(page(collected))
+    sys.exit(any(entry.outcome == "failed" for entry in collected))

@@ -211,6 +211,11 @@ def _one_row_each(z: NDArray, logits: NDArray, answer: NDArray, head: OnnxHead) 
     width, count = head.weight.shape[1], head.outputs
     answer = np.asarray(answer, np.float64).reshape(len(answer), -1)
     seen, made = _by_position(z, width, head.channels_first), _by_position(logits, count, head.channels_first)
+    if 1 < made.shape[1] == answer.shape[1] / count:
+        raise SoftscopeError(
+            f"the model answers once for each of {made.shape[1]} positions of an input, not once per input",
+            "Give inputs of one position, or export a model that makes one answer of all positions",
+        )
     if made.shape[1] != seen.shape[1] or answer.shape[1] != count:
         raise SoftscopeError(f"the last layer saw {z.shape} and made {logits.shape} for {answer.shape}", _HINT)
     if made.shape[1] == 1:
