@@ -322,6 +322,24 @@ def test_a_ray_started_here_listens_on_loopback_alone_and_refuses_strangers(quie
 
 
 @pytest.mark.slow
+def test_a_ray_started_here_starts_no_process_that_is_of_no_use_here(quiet_ray: ModuleType) -> None:
+    import psutil
+    from ray._private import node, parameter, ray_constants
+
+    def changed_for_the_start() -> list[Any]:
+        return [ray_constants.ENABLE_RAY_CLUSTER, parameter.RayParams, node.Node.start_api_server]
+
+    before = changed_for_the_start()
+    with joined(None, 1) as ray:
+        assert changed_for_the_start() == before
+        assert ray.get(ray.remote(lambda: 5).remote()) == 5
+        below = psutil.Process().children(recursive=True)
+        started = {word.rpartition("/")[2] for process in below for word in process.cmdline()}
+    assert {"gcs_server", "raylet"} <= started
+    assert not {"dashboard.py", "log_monitor.py", "monitor.py"} & started
+
+
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_one_clear_line(quiet_ray: ModuleType) -> None:
     with pytest.raises(SoftscopeError, match=r"can't join the Ray cluster at 127\.0\.0\.1:1"):
         Engine("ray", address="127.0.0.1:1").map(str, [1])

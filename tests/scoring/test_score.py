@@ -55,6 +55,16 @@ def test_the_number_of_workers_and_the_size_of_a_unit_leave_no_trace_in_the_tabl
     assert {k: v for k, v in first.items() if k not in close} == {k: v for k, v in second.items() if k not in close}
 
 
+def test_an_output_is_written_some_rows_at_a_time_and_leaves_no_memory_behind(world, inputs, tmp_path, monkeypatch):
+    monkeypatch.setattr("softscope.scoring.outputs._GROUP_ROWS", 250)
+    before = pa.total_allocated_bytes()
+    score(inputs.folder, world.density, tmp_path / "out", engine=HERE)
+    assert pa.total_allocated_bytes() == before
+    (output,) = (tmp_path / "out").glob("*.parquet")
+    groups = pq.ParquetFile(output).metadata
+    assert [groups.row_group(number).num_rows for number in range(groups.num_row_groups)] == [250, 250, 100]
+
+
 def test_two_guards_tell_extrapolation_from_doubt(world, inputs, tmp_path):
     summary = score(inputs.folder, [world.density, world.softmax], tmp_path / "out", engine=HERE)
     table = read(tmp_path / "out")

@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from typing import Any
 
 from ..errors import SoftscopeError
@@ -19,6 +20,8 @@ from .processes import short
 from .threads import limited_threads
 
 _RETRIES = 3
+# Of a Ray that only this process sees: nobody reads metrics, nor the history of tasks.
+_UNWATCHED = {"enable_metrics_collection": False, "task_events_report_interval_ms": 0}
 
 
 def map_on_cluster(
@@ -97,8 +100,15 @@ def _connect(address: str | None, cpus: int) -> tuple[Any, bool]:
             ray.init(address=address, **quiet)
         else:
             # "local", because without an address Ray would join whatever cluster runs on this machine.
-            with _loopback_only():
-                ray.init("local", num_cpus=cpus, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+            with _for_one_machine():
+                ray.init(
+                    "local",
+                    num_cpus=cpus,
+                    include_dashboard=False,
+                    _node_ip_address="127.0.0.1",
+                    _system_config=_UNWATCHED,
+                    **quiet,
+                )
     except Exception as error:  # a machine too busy to start it in time is a bare Exception
         where = f"join the Ray cluster at {address}" if address else "start Ray"
         raise SoftscopeError(f"can't {where} ({first_line(error)})", "Check `ray status` on that machine") from error
@@ -106,16 +116,29 @@ def _connect(address: str | None, cpus: int) -> tuple[Any, bool]:
 
 
 @contextmanager
-def _loopback_only() -> Iterator[None]:
-    """Ray replaces 127.0.0.1 by an address that others can reach, unless it believes that it can't have clusters."""
-    from ray._private import ray_constants
+def _for_one_machine() -> Iterator[None]:
+    """What `ray.init` has no argument for: stay on loopback, and start no process that is of no use here.
 
-    before = ray_constants.ENABLE_RAY_CLUSTER
-    ray_constants.ENABLE_RAY_CLUSTER = False
+    Ray replaces 127.0.0.1 by an address that others can reach, unless it believes that it can't have clusters. Of no
+    use are the autoscaler, the reader of the workers' logs, and the dashboard's server, which Ray starts for reports of
+    usage even where `include_dashboard` is False.
+    """
+    from ray._private import node, parameter, ray_constants
+
+    few = partial(parameter.RayParams, no_monitor=True, include_log_monitor=False)
+    changes = [
+        (ray_constants, "ENABLE_RAY_CLUSTER", False),
+        (parameter, "RayParams", few),
+        (node.Node, "start_api_server", lambda *_, **__: None),
+    ]
+    before = [getattr(owner, name) for owner, name, _ in changes]
     try:
+        for owner, name, value in changes:
+            setattr(owner, name, value)
         yield
     finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
+        for (owner, name, _), value in zip(changes, before):
+            setattr(owner, name, value)
 
 
 def _knock(address: str) -> None:

@@ -57,5 +57,10 @@ class Job:
         return Counts.of(table, self.scorer.head.n_classes)
 
     def __call__(self, unit: Unit) -> Counts:
-        """Score one unit: a block in memory at a time."""
-        return self.write(unit, self.table(self.blocks(unit)))
+        """Score one unit: a block in memory at a time, and nothing of it when it is done."""
+        import pyarrow as pa
+
+        try:
+            return self.write(unit, self.table(self.blocks(unit)))
+        finally:
+            pa.default_memory_pool().release_unused()  # it keeps what was freed: the next unit would come on top

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 RUN, MANIFEST = "_run.json", "_manifest.json"
 _MARK = "softscope.unit"
+_GROUP_ROWS = 1 << 17  # what the writer holds encoded at a time; readers skip and parallelize by these groups
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Counts:
     @classmethod
     def of(cls, table: "pa.Table", classes: int) -> "Counts":
         """What is in a table of scores."""
-        good = table.filter(table["bad"].is_null())
+        good = table.select(["predicted", "alarm", "alarm_by"]).filter(table["bad"].is_null())
         predicted, alarm = good["predicted"].to_numpy(), good["alarm"].to_numpy()
         scored, alarms = (np.bincount(p, minlength=classes).astype(np.int64) for p in (predicted, predicted[alarm]))
         by = Counter(good["alarm_by"].drop_null().to_pylist())
@@ -63,7 +64,7 @@ def write_output(folder: OutputFolder, unit: Unit, table: "pa.Table") -> None:
 
     stream = io.BytesIO()
     with pq.ParquetWriter(stream, table.schema, write_page_checksum=True) as writer:
-        writer.write_table(table)
+        writer.write_table(table, row_group_size=_GROUP_ROWS)
         writer.add_key_value_metadata({_MARK: _mark(unit, stream.getbuffer())})
     folder.write(unit.name, stream.getvalue())
 
