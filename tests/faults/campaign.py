@@ -8,6 +8,7 @@ its own, one per core at a time.
 """
 
 import argparse
+import io
 import logging
 import os
 import resource
@@ -21,7 +22,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -124,9 +125,9 @@ class _Made:
 
 def outcome(format_: Format, path: Path) -> str | None:
     """How using the file at `path` broke the promise; None where it was read or refused."""
-    before, start = _peak(), time.process_time()
+    before, start, printed = _peak(), time.process_time(), io.StringIO()
     try:
-        with _limited(SECONDS), warnings.catch_warnings():
+        with _limited(SECONDS), warnings.catch_warnings(), redirect_stdout(printed):
             warnings.simplefilter("ignore")
             format_.use(path)
     except SoftscopeError as error:
@@ -136,6 +137,8 @@ def outcome(format_: Format, path: Path) -> str | None:
         return f"took more than {SECONDS:g} s"
     except Exception as error:  # what the campaign looks for
         return f"{type(error).__name__}: {str(error)[:200]}"
+    if printed.getvalue():
+        return f"printed {printed.getvalue()[:200]!r}"
     grown = _peak() - before
     if grown > MEGABYTES:
         return f"took {grown:,.0f} MB"
