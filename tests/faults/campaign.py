@@ -3,27 +3,31 @@
     python -m tests.faults.campaign --cases 30000 --seed 0          (`make faults`)
 
 A case is named by format and number and repeats exactly: `--only npz:1234`. Seconds are the processor's, so that a
-busy machine fails nothing; a case that only waits has six times as long.
+busy machine fails nothing; a case that only waits has six times as long. Each format has a process of
+its own, one per core at a time.
 """
 
 import argparse
+import io
 import logging
+import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 import warnings
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 from softscope.errors import SoftscopeError
-from softscope.progress import bar
 
 from .formats import CORE, TORCH, Format
 from .mutators import MUTATORS
@@ -50,20 +54,43 @@ class _TooLong(BaseException):
     """Not an Exception: no reader's `except` may swallow it."""
 
 
-def run(cases: int, seed: int = 0, formats: tuple[Format, ...] = FORMATS, *, show: bool = False) -> list[Failure]:
+def run(cases: int, seed: int = 0, formats: tuple[Format, ...] = FORMATS) -> list[Failure]:
     """`cases` damaged files in all, the same number of each format; what broke the promise."""
     failures = []
     logging.disable(logging.WARNING)  # a damaged checkpoint is a warning and a new start
-    with tempfile.TemporaryDirectory() as folder, bar(show=show) as progress:
+    with tempfile.TemporaryDirectory() as folder:
         each = -(-cases // len(formats))
         for index, format_ in enumerate(formats):
             made = _Made(format_, Path(folder) / str(index))
-            for number in range(each):
-                failure = made.case(seed, number)
-                if failure is not None:
-                    failures.append(failure)
-                progress(f"{format_.name}, {len(failures)} failures", index * each + number + 1, each * len(formats))
+            failures += [failure for number in range(each) if (failure := made.case(seed, number)) is not None]
     return failures
+
+
+def tell(start: float, cases: int, failures: list[Failure]) -> int:
+    """Print what broke the promise and one line that counts; the exit code."""
+    print("".join(f"{failure}\n" for failure in failures), end="")
+    seconds = time.perf_counter() - start
+    print(f"{cases:,} cases, {len(failures)} failures, {seconds:.0f} s ({time.process_time():.0f} s of the processor)")
+    return 1 if failures else 0
+
+
+def share_out(module: str, names: Iterable[str], *words: str) -> int:
+    """`python -m MODULE --only NAME WORDS` for every name, one per core at a time; the exit code of all."""
+    start, failed = time.perf_counter(), []
+
+    def one(name: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", module, "--only", name, *words]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, errors="replace")
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        running = {pool.submit(one, name): name for name in names}
+        for future in as_completed(running):
+            done, name = future.result(), running[future]
+            print(f"{name}: {done.stdout.rstrip()}", flush=True)
+            if done.returncode:  # negative where a signal ended it
+                failed.append(f"{name} (exit code {done.returncode})")
+    print(f"{module}: {time.perf_counter() - start:.0f} s, failed: {', '.join(failed) or 'nothing'}", flush=True)
+    return 1 if failed else 0
 
 
 class _Made:
@@ -98,9 +125,9 @@ class _Made:
 
 def outcome(format_: Format, path: Path) -> str | None:
     """How using the file at `path` broke the promise; None where it was read or refused."""
-    before, start = _peak(), time.process_time()
+    before, start, printed = _peak(), time.process_time(), io.StringIO()
     try:
-        with _limited(SECONDS), warnings.catch_warnings():
+        with _limited(SECONDS), warnings.catch_warnings(), redirect_stdout(printed):
             warnings.simplefilter("ignore")
             format_.use(path)
     except SoftscopeError as error:
@@ -110,6 +137,8 @@ def outcome(format_: Format, path: Path) -> str | None:
         return f"took more than {SECONDS:g} s"
     except Exception as error:  # what the campaign looks for
         return f"{type(error).__name__}: {str(error)[:200]}"
+    if printed.getvalue():
+        return f"printed {printed.getvalue()[:200]!r}"
     grown = _peak() - before
     if grown > MEGABYTES:
         return f"took {grown:,.0f} MB"
@@ -146,21 +175,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", metavar="FORMAT[:NUMBER]", help="one format, or one case of it")
     given = parser.parse_args()
+    names = [format_.name for format_ in FORMATS]
+    if given.only is None:
+        each = -(-given.cases // len(names))
+        sys.exit(share_out("tests.faults.campaign", names, "--cases", str(each), "--seed", str(given.seed)))
     start = time.perf_counter()
-    if given.only:
-        name, _, number = given.only.partition(":")
-        formats = tuple(format_ for format_ in FORMATS if format_.name == name)
-        if number:
-            with tempfile.TemporaryDirectory() as folder:
-                print(_Made(formats[0], Path(folder) / "one").case(given.seed, int(number)) or "as promised")
-            return
+    name, _, number = given.only.partition(":")
+    format_ = FORMATS[names.index(name)]
+    if number:
+        with tempfile.TemporaryDirectory() as folder:
+            print(_Made(format_, Path(folder) / "one").case(given.seed, int(number)) or "as promised")
     else:
-        formats = FORMATS
-    failures = run(given.cases, given.seed, formats, show=True)
-    with suppress(BrokenPipeError):
-        print("\n".join(map(str, failures)))
-        print(f"{given.cases:,} cases in {time.perf_counter() - start:.0f} s, {len(failures)} failures")
-    sys.exit(1 if failures else 0)
+        sys.exit(tell(start, given.cases, run(given.cases, given.seed, (format_,))))
 
 
 if __name__ == "__main__":

@@ -34,9 +34,10 @@ def raising(error):
         (raising(KeyError("z")), "KeyError"),
         (raising(RecursionError()), "RecursionError"),
         (lambda path: time.sleep(1), "took more than 0.1 s"),
+        (lambda path: print("EP Error"), "printed 'EP Error"),
     ],
 )
-def test_a_foreign_exception_and_a_hang_are_seen(behaviour, said, monkeypatch):
+def test_a_foreign_exception_a_hang_and_foreign_words_are_seen(behaviour, said, monkeypatch):
     monkeypatch.setattr(campaign, "SECONDS", 0.1)
     (failure,) = run(1, formats=uses(behaviour))
     assert said in failure.what

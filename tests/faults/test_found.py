@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 import softscope
-from softscope import Density, FeatureSet, Guard, Head, diagnose
+from softscope import Density, FeatureSet, Guard, Head, diagnose, report
 from softscope.errors import SoftscopeError
 
 from .campaign import FORMATS, outcome
@@ -196,6 +196,33 @@ def test_names_that_no_text_can_hold_are_read_and_shown_as_escapes(folder_of_odd
     assert done.stdout.replace(b"\n", b"").decode().isprintable()
 
 
+def test_a_head_in_a_folder_whose_name_no_text_can_hold_is_named_in_the_report_by_escapes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("head", "train"):
+        path = Path("\udcff") / f"{name}.safetensors"
+        (HEAD if name == "head" else FeatureSet(*draw(60))).save(path)
+    train = FeatureSet.open(Path("\udcff") / "train.safetensors")
+    diagnosis = diagnose(Head.load(Path("\udcff") / "head.safetensors"), train, train, bootstraps=20)
+    report(diagnosis, "report.html")
+    assert r"\udcff/head.safetensors" in Path("report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["os:system", "file:", "\udcff", "\x1b[2J\n"])
+def test_a_parquet_file_is_written_and_read_whatever_its_folder_is_called(name, tmp_path, monkeypatch):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from softscope.images import ImageSet, load_files, write_images
+
+    monkeypatch.chdir(tmp_path)
+    folder, pixels = Path(name), np.full((3, 8, 8, 1), 7, np.uint8)
+    write_images(folder / "i.parquet", ImageSet(pixels, np.arange(3), ("a", "b", "c"), "i", "test", None, {}))
+    assert (load_files([folder / "i.parquet"]).images == 7).all()
+    with (folder / "z.parquet").open("wb") as file:
+        pq.write_table(pa.table({"z": list(np.eye(3, dtype=np.float32))}), file)
+    assert (FeatureSet.open(folder / "z.parquet").array() == np.eye(3)).all()
+
+
 @pytest.mark.parametrize(
     "line", ["score loop --guard guard.safetensors -o o", "score features --guard guard.safetensors -o loop"]
 )
@@ -207,6 +234,16 @@ def test_a_link_to_itself_is_one_line(folder_of_odd_names, line, monkeypatch, ca
     with pytest.raises(SystemExit, match="2"):
         cli.main()
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_damaged_onnx_file_is_refused_before_onnxruntime_prints_anything(tmp_path, capfd):
+    from softscope.models import extract
+
+    path = onnx_file(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"Relu", b"R\xf8lu"))
+    with pytest.raises(SoftscopeError, match="not an ONNX model that runs"):
+        extract(str(path), np.zeros((4, 1, 8, 8), np.float32))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_small_onnx_file_can_not_ask_for_more_than_half_of_the_memory(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ column a feature needs memory for a page of each column (about 3 MB a feature as
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -169,12 +170,17 @@ def _part(path: Path) -> _Part:
         return _Part(file, _layout(parquet, str(path)), groups)
 
 
-def _open_file(path: Path, columns: int) -> "pq.ParquetFile":
+@contextmanager
+def _open_file(path: Path, columns: int) -> Iterator["pq.ParquetFile"]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     # Without a buffer of its own, or with pre-buffering, a whole column of a row group is read at once, however large.
     buffer = min(1 << 20, max(1 << 12, CHUNK_BYTES // columns))
-    return pq.ParquetFile(path, buffer_size=buffer, pre_buffer=False, page_checksum_verification=True)
+    how = {"buffer_size": buffer, "pre_buffer": False, "page_checksum_verification": True}
+    # Bytes are a name and nothing else: pyarrow takes the text `a:b` for an address and refuses what is not UTF-8.
+    with pa.OSFile(os.fsencode(path)) as source, pq.ParquetFile(source, **how) as parquet:
+        yield parquet
 
 
 def _layout(parquet: "pq.ParquetFile", path: str) -> _Layout:

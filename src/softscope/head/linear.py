@@ -54,7 +54,7 @@ class Head:
                 f"{name}: {len(names)} class names for {self.n_classes} rows of weight", "Give one name per class"
             )
         self.classes: tuple[str, ...] | None = names and tuple(printable(str(each)) for each in names)
-        self.name = name
+        self.name = printable(name)
         self._turned: dict[np.dtype, NDArray] = {}
 
     def __repr__(self) -> str:

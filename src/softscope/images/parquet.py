@@ -4,6 +4,7 @@
 metadata under the key `huggingface`. The other names the hub's own files use for these columns are understood too.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -145,7 +146,7 @@ def _open(path: Path) -> Iterator[Any]:
 
     existing_file(path)
     try:
-        with pq.ParquetFile(path) as file:
+        with pa.OSFile(os.fsencode(path)) as source, pq.ParquetFile(source) as file:  # bytes: never an address
             yield file
     except PermissionError as error:
         raise SoftscopeError(f"{path}: permission denied", "Make the file readable for you") from error

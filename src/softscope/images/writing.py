@@ -43,7 +43,8 @@ def write_split(path: Path, raw: RawSplit, *, rows: int, progress: Progress = si
     labels = as_labels(raw.labels, raw.origin["source"], classes=len(raw.class_names))
     schema = _schema(raw)
     images = iter(raw.images)
-    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+    # Opened here: pyarrow takes names such as `os:system` for addresses, and refuses those that are not UTF-8.
+    with atomic_path(path) as temporary, temporary.open("wb") as file, pq.ParquetWriter(file, schema) as writer:
         for start in range(0, rows, _GROUP_ROWS):
             block = labels[start : start + _GROUP_ROWS]
             content = [

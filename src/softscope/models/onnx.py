@@ -138,7 +138,8 @@ def onnx_session(content: bytes, **entries: str) -> Any:
     options.log_severity_level = 4
     for name, value in {"session.use_env_allocators": "1", **entries}.items():
         options.add_session_config_entry(name, value)
-    return onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
+    # Its fallback would print several lines and try the same again.
+    return onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"], enable_fallback=0)
 
 
 @cache
