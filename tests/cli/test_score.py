@@ -25,7 +25,7 @@ def world(tmp_path_factory):
     rng = np.random.default_rng(0)
     head = Head(rng.normal(size=(3, 6)).astype(np.float32))
     train = rng.normal(size=(400, 6)).astype(np.float32), rng.integers(0, 3, 400)
-    guard = Guard.fit(head, train, rng.normal(size=(400, 6)).astype(np.float32))
+    guard = Guard.fit(head, train, rng.normal(size=(400, 6)).astype(np.float32), "density")
     guard.save(folder / "guard.safetensors")
     FeatureSet(rng.normal(size=(300, 6)).astype(np.float32)).save(folder / "known.safetensors")
     FeatureSet(3 * rng.normal(size=(300, 6)).astype(np.float32)).save(folder / "strange.safetensors")

@@ -24,7 +24,7 @@ from softscope.estimators import (
     Residual,
     ViM,
 )
-from softscope.estimators.probabilities import log_generalised_entropy
+from softscope.estimators.softmax import log_generalised_entropy
 from softscope.features import FeatureSet
 from softscope.head import Head
 from softscope.metrics import auroc

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from softscope import FeatureSet, Head, SoftscopeError
-from softscope.estimators import ESTIMATORS, estimator, together, uncertainties
+from softscope.estimators import ESTIMATORS, NearestNeighbours, NNGuide, estimator, together, uncertainties
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,9 @@ def test_every_score_is_what_it_is_alone(world, monkeypatch, compiled):
     joint = uncertainties(fitted, z)
     assert list(joint) == list(fitted)
     for name, item in fitted.items():
-        np.testing.assert_allclose(joint[name], item.uncertainty(z), rtol=1e-9, atol=1e-9, err_msg=name)
+        # Neighbours are found by float32 products, which round otherwise on one BLAS thread.
+        digits = 1e-6 if isinstance(item, NearestNeighbours | NNGuide) else 1e-9
+        np.testing.assert_allclose(joint[name], item.uncertainty(z), rtol=digits, atol=digits, err_msg=name)
 
 
 def test_entropies_at_several_temperatures_keep_their_own(world):

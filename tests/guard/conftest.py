@@ -38,7 +38,7 @@ def world():
 @pytest.fixture(scope="session")
 def guard(world):
     """A density guard; tests don't change it."""
-    return Guard.fit(world.head, world.train, world.calibration)
+    return Guard.fit(world.head, world.train, world.calibration, "density")
 
 
 @pytest.fixture

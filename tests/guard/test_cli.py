@@ -31,7 +31,7 @@ def files(world, tmp_path_factory):
     bad = world.fresh.copy()
     bad[321, 2] = np.nan
     np.save(folder / "bad.npy", bad)
-    Guard.fit(world.head, world.train, world.calibration).save(folder / "guard.safetensors")
+    Guard.fit(world.head, world.train, world.calibration, "density").save(folder / "guard.safetensors")
     return folder
 
 
@@ -45,13 +45,26 @@ def run(files, softscope, monkeypatch):
 FIT = "fit --head head.safetensors --train train.safetensors --calibration known.safetensors"
 
 
-def test_fit_writes_the_guard_that_python_fits_and_says_what_it_promises(run, files, world, guard, tmp_path):
+def test_fit_writes_the_guard_that_python_fits_and_says_what_it_promises(run, world, tmp_path):
     code, out, err = run(f"{FIT} -o {tmp_path}/g.safetensors")
     assert (code, err) == (0, "")
     assert "at most 5 % of known inputs raise an alarm" in out
     assert "300 rows" in out
-    assert (tmp_path / "g.safetensors").read_bytes() == (files / "guard.safetensors").read_bytes()
+    guard = Guard.fit(world.head, world.train, world.calibration)
+    guard.save(tmp_path / "own.safetensors")
+    assert (tmp_path / "g.safetensors").read_bytes() == (tmp_path / "own.safetensors").read_bytes()
     np.testing.assert_array_equal(Guard.load(tmp_path / "g.safetensors").alarms(world.fresh), guard.alarms(world.fresh))
+
+
+def test_without_labels_fit_takes_another_score_and_says_so_in_one_line(run, world, tmp_path):
+    FeatureSet(world.train.array()).save(tmp_path / "bare.safetensors")
+    line = FIT.replace("train.safetensors", f"{tmp_path}/bare.safetensors")
+    code, out, err = run(f"{line} -o {tmp_path}/g.safetensors")
+    assert (code, err) == (
+        0,
+        "softscope: warning: mahalanobis++: the training rows have no labels; vim is used instead\n",
+    )
+    assert "vim(" in out
 
 
 @pytest.mark.parametrize("line", [f"{FIT} --false-alarms five", "score guard.safetensors x.npy --on-bad=skip"])
@@ -154,7 +167,7 @@ def test_a_few_shared_rows_are_a_warning_of_one_line(run, world, files, tmp_path
 REFUSED = {
     "no head": (FIT.replace("head.", "no."), "no.safetensors: no such file"),
     "no train": (FIT.replace("train.", "no."), "no.safetensors: no such file"),
-    "train not given": ("fit --head head.safetensors --calibration known.safetensors", "density needs .* --train"),
+    "train not given": ("fit --head head.safetensors --calibration known.safetensors", "needs training .* --train"),
     "unknown estimator": (f"{FIT} --estimator magic", "no estimator is called 'magic'"),
     "rate of 0": (f"{FIT} --false-alarms 0", "--false-alarms 0: expected a number from"),
     "rate too small": (f"{FIT} --false-alarms 0.001", "300 calibration rows, a rate of 0.001 needs at least 999"),

@@ -1,5 +1,6 @@
 """`Guard`: what it promises holds, for every estimator; what can't be promised is refused."""
 
+import re
 import warnings
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy import stats
 
 import softscope
 from softscope.errors import SoftscopeError
-from softscope.estimators import ESTIMATORS, Density, Estimator, Info, estimator
+from softscope.estimators import DEFAULT, ESTIMATORS, UNLABELLED_DEFAULT, Density, Estimator, Info, estimator
 from softscope.features import FeatureSet
 from softscope.guard import Guard
 from softscope.head import Head
@@ -116,7 +117,7 @@ def test_feature_sets_files_and_arrays_are_judged_alike(world, guard, tmp_path):
 
 def test_a_guard_is_fitted_on_arrays_like_on_feature_sets(world, guard):
     train = FeatureSet.of(world.train)
-    again = Guard.fit(world.head, (train.array(), train.labels), FeatureSet.of(world.calibration).array())
+    again = Guard.fit(world.head, (train.array(), train.labels), FeatureSet.of(world.calibration).array(), "density")
     np.testing.assert_array_equal(again.p_values(world.fresh), guard.p_values(world.fresh))
 
 
@@ -146,7 +147,7 @@ def test_a_guard_says_what_it_is_and_promises(world, guard):
 
 
 def test_with_confidence_the_threshold_is_higher_and_alarms_are_those_above_it(world, guard):
-    sure = Guard.fit(world.head, world.train, world.calibration, confidence=0.95)
+    sure = Guard.fit(world.head, world.train, world.calibration, "density", confidence=0.95)
     scores = sure.uncertainty(world.calibration)
     assert sure.thresholds[0] == np.sort(scores)[-9]
     assert stats.beta(9, 292).cdf(0.05) >= 0.95 > stats.beta(10, 291).cdf(0.05)
@@ -334,7 +335,50 @@ def test_features_of_another_network_are_refused(world, guard):
 
 
 def test_what_the_estimator_needs_is_asked_for(world):
-    with pytest.raises(SoftscopeError, match="density needs training features"):
+    with pytest.raises(SoftscopeError, match=f"{re.escape(DEFAULT)} needs training features"):
         Guard.fit(world.head, None, world.calibration)
+    with pytest.raises(SoftscopeError, match="needs labels, train has none"):
+        Guard.fit(world.head, world.train.array(), world.calibration, DEFAULT)
     with pytest.raises(SoftscopeError, match="no estimator is called 'nonsense'"):
         Guard.fit(world.head, None, world.calibration, "nonsense")
+
+
+# --- where no score is chosen
+
+
+def test_the_default_is_the_one_that_the_estimators_name(world):
+    guard = Guard.fit(world.head, world.train, world.calibration)
+    assert guard.estimator.info.name == DEFAULT
+    named = Guard.fit(world.head, world.train, world.calibration, DEFAULT)
+    np.testing.assert_array_equal(guard.uncertainty(world.fresh), named.uncertainty(world.fresh))
+
+
+def test_the_default_keeps_its_promise_and_refuses_rows_that_hold_nan_or_inf(world):
+    guard = Guard.fit(world.head, world.train, world.calibration, false_alarms=0.1)
+    assert guard.alarms(world.calibration).mean() <= 0.1
+    assert 0.04 < guard.alarms(world.fresh).mean() < 0.18
+    for value in (np.nan, np.inf):
+        bad = world.fresh[:3].copy()
+        bad[1, 2] = value
+        with pytest.raises(SoftscopeError, match="row 1 holds"):
+            guard.alarms(bad)
+
+
+def test_the_default_does_not_see_the_size_of_a_row_and_the_density_does(world):
+    huge = 50 * world.fresh
+    blind = Guard.fit(world.head, world.train, world.calibration)
+    np.testing.assert_array_equal(blind.alarms(huge), blind.alarms(world.fresh))
+    assert Guard.fit(world.head, world.train, world.calibration, "density").alarms(huge).all()
+
+
+@pytest.mark.parametrize("train", ["no labels", "too few rows"])
+def test_where_classes_have_no_spread_the_default_gives_way_and_says_so(world, train):
+    rows = world.train.array()
+    few = FeatureSet(rows[:6], np.arange(6) % 4, name="train")
+    given, why = {"no labels": (rows, "have no labels"), "too few rows": (few, "fewer than 2 for each of 4 classes")}[
+        train
+    ]
+    with pytest.warns(UserWarning, match=rf"mahalanobis\+\+: the training rows .*{why}; vim is used instead"):
+        guard = Guard.fit(world.head, given, world.calibration, false_alarms=0.1)
+    assert guard.estimator.info.name == UNLABELLED_DEFAULT
+    assert guard.alarms(world.calibration).mean() <= 0.1

@@ -35,7 +35,7 @@ def world():
         head=head,
         train=train,
         calibration=calibration,
-        density=Guard.fit(head, train, calibration),
+        density=Guard.fit(head, train, calibration, "density"),
         softmax=Guard.fit(head, None, calibration, "max"),
         fresh=draw(rng, 500)[0],
         strange=(6 * rng.normal(size=(100, WIDTH))).astype(np.float32),

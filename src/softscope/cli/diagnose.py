@@ -102,7 +102,7 @@ def diagnose_files(
     estimators: Sequence[str] = (),
 ) -> "Diagnosis":
     """Diagnose the files and write `diagnosis.json` and `report.html` under `out`."""
-    from ..diagnosis import DEFAULT
+    from ..diagnosis import COMPARED
     from ..diagnosis import diagnose as run
     from ..errors import SoftscopeError
     from ..features import FeatureSet
@@ -124,7 +124,7 @@ def diagnose_files(
                 ood={name: FeatureSet.open(path) for name, path in ood.items()},
                 probes={name: FeatureSet.open(path) for name, path in probes.items()},
                 seed=seed,
-                estimators=(*DEFAULT, *estimators),
+                estimators=(*COMPARED, *estimators),
                 progress=tell,
             )
         # Both files or neither: a new diagnosis must not stand beside the report of an old one.

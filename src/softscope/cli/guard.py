@@ -44,7 +44,7 @@ def fit(
     out: Annotated[Path, options.out("The guard, a safetensors file.")],
     train: Annotated[Path | None, typer.Option(help="Training features, where the estimator needs them.")] = None,
     estimator: Annotated[
-        str | None, typer.Option(help='density, knn, "cool(temperature=20)", ...; else the one that Guard.fit takes.')
+        str | None, typer.Option(help='mahalanobis++, unless given: density, knn, "cool(temperature=20)", ...')
     ] = None,
     false_alarms: Rate = 0.05,
     confidence: Confidence = None,
@@ -67,9 +67,8 @@ def fit(
     from ..scoring import sharded_features
 
     where = Engine(engine, address=address, progress=False)
-    estimator = estimator or DEFAULT
-    if train is None and "train" in made_of(estimator).needs:
-        raise SoftscopeError(f"{estimator} needs training features", "Give them with --train")
+    if train is None and "train" in made_of(estimator or DEFAULT).needs:
+        raise SoftscopeError(f"{estimator or DEFAULT} needs training features", "Give them with --train")
     layer = Head.load(head)
     known = FeatureSet.open(calibration)
     with (
@@ -77,7 +76,7 @@ def fit(
         warnings.catch_warnings(record=True) as caught,
         bar(show=not quiet) as progress,
     ):
-        progress(f"fitting {estimator}, calibrating on {len(known):,} rows", 0, 0)
+        progress(f"fitting {estimator or DEFAULT}, calibrating on {len(known):,} rows", 0, 0)
         warnings.simplefilter("always", UserWarning)
         made = Guard.fit(layer, seen, known, estimator, false_alarms, confidence=confidence, per_class=per_class)
     for warning in caught:

@@ -3,6 +3,6 @@
 from .causes import cause_sizes
 from .model import Diagnosis
 from .pipeline import diagnose
-from .scores import DEFAULT
+from .scores import COMPARED
 
-__all__ = ["DEFAULT", "Diagnosis", "cause_sizes", "diagnose"]
+__all__ = ["COMPARED", "Diagnosis", "cause_sizes", "diagnose"]

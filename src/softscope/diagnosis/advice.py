@@ -191,10 +191,11 @@ def _on_estimator(facts: Facts, recommendation: Recommendation) -> Iterator[Sent
     why = (
         "Chosen on all OOD sets but one and judged on that one, for each in turn, it is better than confidence."
         if recommendation.basis == "chosen"
-        else f"It is not chosen on your sets ({thin}) but the most robust score over many networks and data sets."
+        else f"It is not chosen on your sets ({thin}) but the default: the best single score over many networks and "
+        "data sets."
         if len(facts.scores) < MANY_SETS or facts.stand_ins
-        else "The best score of some of your sets does not carry over to the others, so this is the most robust score "
-        "over many networks and data sets."
+        else "The best score of some of your sets does not carry over to the others, so this is the default: the best "
+        "single score over many networks and data sets."
     )
     yield Sentence(
         "estimator",

@@ -291,8 +291,8 @@ class Choice:
 class Advice:
     """The verdict on softmax confidence, over all and by OOD set, and what to do, in plain words with figures.
 
-    `basis` of the recommendation: "chosen" on the OOD sets given, each time judged on one left out; "robust", the named
-    default where these say too little; "keep" where nothing is better.
+    `basis` of the recommendation: "chosen" on the OOD sets given, each time judged on one left out; "default", the
+    score for all cases where these say too little; "keep" where nothing is better.
     """
 
     verdict: Verdict

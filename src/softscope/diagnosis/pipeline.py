@@ -27,7 +27,7 @@ from .held_out import LEAST_CLASSES, SPLITS, held_out_sets
 from .inputs import FALSE_ALARMS, inputs_of, mistakes_of
 from .layer_map import map_layer
 from .model import Diagnosis, Finding
-from .scores import DEFAULT, REQUIRED, Scored, chosen_estimators, labels_of, score_set
+from .scores import COMPARED, REQUIRED, Scored, chosen_estimators, labels_of, score_set
 from .selfcheck import check_inputs, self_check
 from .sets import Observed, observe
 from .structure import find_structure, nearest_means
@@ -45,7 +45,7 @@ def diagnose(
     probes: Mapping[str, Any] | None = None,
     seed: int = 0,
     bootstraps: int = BOOTSTRAPS,
-    estimators: Sequence[str | Estimator] = DEFAULT,
+    estimators: Sequence[str | Estimator] = COMPARED,
     progress: Progress = silent,
     keep_scores: bool = False,
     **model_options: Any,
@@ -132,7 +132,7 @@ def _diagnose(
     given = {name: FeatureSet.of(features, name) for name, features in sets.items()}
     others = {name: given[name] for name in (*ood, *probes)}
     check_inputs(head, given["train"], given["test"], others)
-    chosen = chosen_estimators(estimators)
+    chosen = chosen_estimators(estimators, head.n_features)
     splits = 0 if ood else SPLITS
     steps = _Steps(progress, len(given) + len(chosen) + 2 * (len(others) + splits) + 5)
     checked = _check(head, given, chosen, steps)

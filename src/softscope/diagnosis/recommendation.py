@@ -2,19 +2,17 @@
 
 A score that is best on the OOD sets at hand may be worst on the next. So a choice is made on all sets but one and
 judged on that one, for each set in turn; it is made by mean and worst AUROC alike; and where there are fewer than
-MANY_SETS sets, or a choice so made does not carry over, the evidence is thin and ROBUST stands in for it (where it was
-not scored, the best by mean and worst).
+MANY_SETS sets, or a choice so made does not carry over, the evidence is thin and the default of `softscope.estimators`
+stands in for it (where it was not scored, the best by mean and worst).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
+from ..estimators import DEFAULT
 from .model import Choice, Score
 
-#: The score with the best mean over networks and a worst pair among the best, over all pairs of X9 and X10 at scale
-#: laptop (results/X9/laptop.json, results/X10/laptop.json, table `pairs`).
-ROBUST = "knn"
 #: OOD sets from which on a choice is made on them; fewer say too little about others.
 MANY_SETS = 3
 #: AUROC that is worth the change.
@@ -30,7 +28,7 @@ class Recommendation:
     """The estimator to use, None to keep confidence; `basis` says on what grounds; what each choice did elsewhere."""
 
     estimator: str | None
-    basis: str  # "chosen", "robust", "keep"
+    basis: str  # "chosen", "default", "keep"
     choices: tuple[Choice, ...]
 
 
@@ -47,12 +45,12 @@ def recommend(
         carried = mean(choice.gain for choice in choices)
         if best is not None and mean_scores[best].gain_of_all.low > 0 and carried > 0 and not _harmful(scores, best):
             return Recommendation(best, "chosen", choices)
-    default = ROBUST if ROBUST in mean_scores else choose(scores, list(scores), needs_train)
+    default = DEFAULT if DEFAULT in mean_scores else choose(scores, list(scores), needs_train)
     if default is None or _harmful(scores, default) or _misses_more(scores, list(scores), default):
         return Recommendation(None, "keep", choices)
     gain = mean_scores[default]
     better = gain.gain.value >= WORTHWHILE and gain.gain_of_all.low > 0
-    return Recommendation(default if better else None, "robust" if better else "keep", choices)
+    return Recommendation(default if better else None, "default" if better else "keep", choices)
 
 
 def choose(scores: Scores, sets: Sequence[str], needs_train: Mapping[str, bool]) -> str | None:

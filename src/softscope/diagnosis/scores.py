@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 from ..arrays import Floats
-from ..estimators import Estimator, estimator
+from ..estimators import DEFAULT, Estimator, estimator
 from ..metrics import auroc, auroc_difference, average_precision, fpr_at_recall
 from .model import EstimatorLabel, Score
 from .resampling import Rows, bootstrap_interval, independent_mean, mean_of, stretch, widened
@@ -16,9 +16,10 @@ from .sets import PRINTED, Observed
 
 #: The four that the causes are defined by, always scored.
 REQUIRED = ("max", "entropy", "cool", "density")
-DEFAULT = (
+#: What is scored unless others are asked for; the default of a guard is among them.
+COMPARED = (
     *REQUIRED, "mental", "norm", "familiarity", "margin", "max-logit", "energy",
-    "mahalanobis", "relative-mahalanobis", "knn", "vim", "gen",
+    "mahalanobis", DEFAULT, "relative-mahalanobis", "knn", "vim", "gen",
 )  # fmt: skip
 
 
@@ -34,10 +35,13 @@ class Scored:
         return len(self.seen)
 
 
-def chosen_estimators(wanted: Sequence[str | Estimator]) -> dict[str, Estimator]:
-    """Unfitted estimators by name, the required ones first; of several of one name the last in `wanted` is taken."""
+def chosen_estimators(wanted: Sequence[str | Estimator], features: int) -> dict[str, Estimator]:
+    """Unfitted estimators by name, the required ones first; of several of one name the last in `wanted` is taken.
+
+    The default reads directions: of a single feature there is none to read, and it is left out.
+    """
     made = [estimator(item) if isinstance(item, str) else item.clone() for item in (*REQUIRED, *wanted)]
-    return {item.info.name: item for item in made}
+    return {item.info.name: item for item in made if features > 1 or item.info.name != DEFAULT}
 
 
 def labels_of(estimators: Mapping[str, Estimator]) -> dict[str, EstimatorLabel]:

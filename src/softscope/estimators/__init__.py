@@ -1,36 +1,74 @@
 """Every uncertainty, by name. A score is named once, in its class: `@register` makes it known everywhere."""
 
+import warnings
 from inspect import signature
 from typing import Any
 
 from ..errors import SoftscopeError
+from ..features import FeatureSet
 from .base import ESTIMATORS, Estimator, Info, each_chunk, register
 from .collapse import FDBD, NCI, SHE, boundary_weights
 from .consensus import FALL_BELOW, Consensus, level_range
 from .density import LOG_OFFSET, Density, Transform, drawn_columns, log_features
-from .distances import Mahalanobis, MahalanobisPlus, RelativeMahalanobis, RelativeMahalanobisPlus, class_moments
+from .distances import (
+    FEWEST_PER_CLASS,
+    Mahalanobis,
+    MahalanobisPlus,
+    RelativeMahalanobis,
+    RelativeMahalanobisPlus,
+    class_moments,
+)
 from .geometric import Familiarity, Mental, Norm, mental_log_odds
 from .kernel import KernelDensity
 from .logits import Cool, Energy, Entropy, LogitEstimator, Margin, MaxLogit, MaxProbability, logit_score, scores
 from .neighbours import NearestNeighbours, NNGuide
-from .probabilities import GEN, GradNorm, KLMatching, log_generalised_entropy
+from .probabilities import GEN, GradNorm, KLMatching
 from .shaping import AshS, ReAct, Scale, largest_count
-from .softmax import entropy, log_entropy, log_odds, margin
+from .softmax import entropy, log_entropy, log_generalised_entropy, log_odds, margin
 from .subspace import Residual, ViM
 from .together import uncertainties
 
 __all__ = [
-    "DEFAULT", "ESTIMATORS", "FALL_BELOW", "FDBD", "GEN", "LOG_OFFSET", "NCI", "SHE", "AshS", "Consensus", "Cool",
-    "Density", "Energy", "Entropy", "Estimator", "Familiarity", "GradNorm", "Info", "KLMatching", "KernelDensity",
-    "LogitEstimator", "Mahalanobis", "MahalanobisPlus", "Margin", "MaxLogit", "MaxProbability", "Mental", "NNGuide",
-    "NearestNeighbours", "Norm", "ReAct", "RelativeMahalanobis", "RelativeMahalanobisPlus", "Residual", "Scale",
-    "Transform", "ViM", "boundary_weights", "class_moments", "drawn_columns", "each_chunk", "entropy", "estimator",
-    "estimator_class", "largest_count", "level_range", "log_entropy", "log_features", "log_generalised_entropy",
-    "log_odds", "logit_score", "margin", "mental_log_odds", "register", "scores", "uncertainties",
+    "DEFAULT", "ESTIMATORS", "FALL_BELOW", "FDBD", "FEWEST_PER_CLASS", "GEN", "LOG_OFFSET", "NCI", "SHE",
+    "UNLABELLED_DEFAULT", "AshS", "Consensus", "Cool", "Density", "Energy", "Entropy", "Estimator", "Familiarity",
+    "GradNorm", "Info", "KLMatching", "KernelDensity", "LogitEstimator", "Mahalanobis", "MahalanobisPlus", "Margin",
+    "MaxLogit", "MaxProbability", "Mental", "NNGuide", "NearestNeighbours", "Norm", "ReAct", "RelativeMahalanobis",
+    "RelativeMahalanobisPlus", "Residual", "Scale", "Transform", "ViM", "boundary_weights", "class_moments",
+    "default_estimator", "drawn_columns", "each_chunk", "entropy", "estimator", "estimator_class", "largest_count",
+    "level_range", "log_entropy", "log_features", "log_generalised_entropy", "log_odds", "logit_score", "margin",
+    "mental_log_odds", "register", "scores", "uncertainties",
 ]  # fmt: skip
 
-#: The score that is used where nobody chooses one; docs/consensus.md says how it is chosen.
-DEFAULT = "density"
+#: The score that is used where nobody chooses one, by guards and by the advice of `diagnose`: docs/consensus.md has the
+#: rule that names it, written before the numbers (X13).
+DEFAULT = "mahalanobis++"
+#: What the same rule names among the scores that need no labels.
+UNLABELLED_DEFAULT = "vim"
+
+
+def default_estimator(train: FeatureSet | None) -> Estimator:
+    """A fresh DEFAULT for these training features.
+
+    Without labels, or with fewer than 2 rows per class, there is no spread within classes to measure, and a single
+    feature has no direction: then it is UNLABELLED_DEFAULT, and a warning says so.
+
+    >>> default_estimator(FeatureSet.of(([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], [0, 0, 1, 1])))
+    MahalanobisPlus(normalise=True)
+    """
+    if train is None:
+        return estimator(DEFAULT)
+    if train.labels is None:
+        reason = "have no labels"
+    elif train.n_features == 1:
+        reason = "have a single feature"
+    elif len(train) < FEWEST_PER_CLASS * (classes := len(set(train.labels.tolist()))):
+        reason = f"are fewer than {FEWEST_PER_CLASS} for each of {classes} classes"
+    else:
+        return estimator(DEFAULT)
+    warnings.warn(
+        f"{DEFAULT}: the training rows {reason}; {UNLABELLED_DEFAULT} is used instead", UserWarning, stacklevel=3
+    )
+    return estimator(UNLABELLED_DEFAULT)
 
 
 def estimator_class(name: str) -> type[Estimator]:

@@ -19,6 +19,7 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments
+from .softmax import Tail, energy, log_generalised_entropy
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,17 @@ class Block:
 
     rows: NDArray
     logits: NDArray
+    temperature: float = 10.0  # of U_cool
+
+    @cached_property
+    def warm(self) -> Tail:
+        """The tail of the logits."""
+        return Tail.of(self.logits)
+
+    @cached_property
+    def cool(self) -> Tail:
+        """The tail at U_cool's temperature."""
+        return Tail.of(self.logits, self.temperature)
 
     @cached_property
     def predicted(self) -> NDArray[np.int64]:
@@ -205,6 +217,56 @@ class Block:
         powers = np.exp(np.maximum(self.below, -700.0))
         powers /= powers.sum(axis=1, keepdims=True)
         return powers
+
+    @cached_property
+    def first(self) -> Floats:
+        """The largest logit."""
+        return np.asarray(self.logits.max(axis=1).astype(np.float64))
+
+    @cached_property
+    def minus_entropy(self) -> Floats:
+        """sum_i s_i log s_i."""
+        return np.asarray(np.einsum("ij,ij->i", self.softmax, self.below) + np.log(self.softmax.max(axis=1)))
+
+    @cached_property
+    def off_uniform(self) -> Floats:
+        """norm1(K s - 1)."""
+        return np.asarray(np.abs(self.softmax * self.logits.shape[1] - 1.0).sum(axis=1))
+
+    def distances(self, mean: Floats) -> Floats:
+        """norm(z - mean)."""
+        return np.sqrt(square_norms(self.rows - mean))
+
+    def inner(self, patterns: Floats) -> Floats:
+        """Inner product of z with the row of `patterns` [K, H] of its predicted class."""
+        return np.asarray(np.einsum("ij,ij->i", self.rows, patterns[self.predicted]))
+
+    def room(self, weights: Floats) -> Floats:
+        """sum_k weights_ck (l_k - l_c), c the predicted class."""
+        return np.asarray(np.einsum("ij,ij->i", self.below, weights[self.predicted]))
+
+    def log_generalised_entropy(self, gamma: float, top: int) -> Floats:
+        """log sum_j (s_j (1 - s_j))^gamma over the `top` largest s_j."""
+        return log_generalised_entropy(self.logits, gamma, top)
+
+    def sum_ratio(self, count: int) -> Floats:
+        """Sum of z over that of its `count` largest entries, those below 0 counted as 0; 0 for a row without others."""
+        return sum_ratio(self.rows, largest_entries(self.rows, count))
+
+    def scaled_energy(self, factors: Floats, bias: Floats) -> Floats:
+        """Energy of the logits whose part without bias is multiplied by `factors`."""
+        return energy((self.logits - bias) * factors[:, None] + bias)
+
+
+def largest_entries(rows: NDArray, count: int) -> NDArray:
+    """The `count` largest entries of each row, in no order."""
+    return np.partition(rows, rows.shape[1] - count, axis=1)[:, rows.shape[1] - count :]
+
+
+def sum_ratio(rows: NDArray, largest: NDArray) -> Floats:
+    """Sum of the row / sum of its largest entries, values below 0 counted as 0; 0 for a row without any above."""
+    whole, top = (np.maximum(part, 0).sum(axis=1, dtype=np.float64) for part in (rows, largest))
+    return np.asarray(np.divide(whole, top, out=np.zeros(len(rows)), where=top > 0))
 
 
 def unit_rows(rows: NDArray) -> NDArray:

@@ -10,7 +10,7 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments
-from .base import Block, Info, LogitReader, each_chunk, register, square_norms
+from .base import Block, Info, LogitReader, each_chunk, register
 
 
 class _AboutTheMean(LogitReader):
@@ -27,9 +27,9 @@ class _AboutTheMean(LogitReader):
     def _restore(self, state: Mapping[str, NDArray]) -> None:
         self._mean = state["mean"]
 
-    def _distances(self, rows: NDArray) -> Floats:
+    def _distances(self, block: Block) -> Floats:
         """norm(z - mu), at least the smallest positive number: at mu itself nothing is divided by 0."""
-        return np.maximum(np.sqrt(square_norms(rows - self._mean)), np.finfo(np.float64).tiny)
+        return np.maximum(block.distances(self._mean), np.finfo(np.float64).tiny)
 
 
 @register
@@ -58,8 +58,7 @@ class FDBD(_AboutTheMean):
         self._weights = boundary_weights(self.head_)
 
     def _from_block(self, block: Block) -> NDArray:
-        room = np.einsum("ij,ij->i", block.below, self._weights[block.predicted])
-        return np.asarray(room / self._distances(block.rows))
+        return np.asarray(block.room(self._weights) / self._distances(block))
 
 
 @register
@@ -102,9 +101,8 @@ class NCI(_AboutTheMean):
 
     def _alignment(self, block: Block) -> Floats:
         """w_c'(z - mu) / norm(z - mu), from the logit l_c = w_c'z + b_c."""
-        inner = block.logits.max(axis=1).astype(np.float64)
-        inner -= (self.head_.weight.astype(np.float64) @ self._mean + self.head_.bias)[block.predicted]
-        return np.asarray(inner / self._distances(block.rows))
+        at_mean = self.head_.weight.astype(np.float64) @ self._mean + self.head_.bias
+        return np.asarray((block.first - at_mean[block.predicted]) / self._distances(block))
 
     def state(self) -> dict[str, NDArray]:
         return super().state() | {"a": np.array([self.a_])}
@@ -144,7 +142,7 @@ class SHE(LogitReader):
         self._patterns = np.where(counts[1][:, None] > 0, right, every)
 
     def _from_block(self, block: Block) -> NDArray:
-        return np.asarray(-np.einsum("ij,ij->i", block.rows, self._patterns[block.predicted]))
+        return -block.inner(self._patterns)
 
     def state(self) -> dict[str, NDArray]:
         return {"patterns": self._patterns}

@@ -5,13 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments
 from .base import Block, Info, LogitReader, each_chunk, register
-from .softmax import log_odds
 
 
 @register
@@ -34,30 +32,10 @@ class GEN(LogitReader):
             raise SoftscopeError(f"gen: gamma is {self.gamma}, top is {self.top}", "The paper uses 0.1 and 100")
 
     def _from_block(self, block: Block) -> NDArray:
-        return log_generalised_entropy(block.logits, self.gamma, self.top)
+        return block.log_generalised_entropy(self.gamma, self.top)
 
     def _plain(self, rows: NDArray) -> NDArray:
         return np.asarray(np.exp(self._uncertainty(rows)))
-
-
-def log_generalised_entropy(logits: NDArray, gamma: float = 0.1, top: int = 100) -> Floats:
-    """log sum_j (s_j (1 - s_j))^gamma over the `top` largest s_j, from log s_j and log(1 - s_j).
-
-    With o = log((1 - s_1) / s_1), pivoted on the runner-up: log s_1 = -log(1 + e^o), log(1 - s_1) = o + log s_1; the
-    other s_j are at most 1/2, where log1p(-s_j) is accurate.
-    """
-    odds = log_odds(logits)
-    log_first = -np.logaddexp(0.0, odds)
-    largest = logits if logits.shape[1] <= top else np.partition(logits, -top, axis=1)[:, -top:]
-    winner = largest.argmax(axis=1)[:, None]
-    log_s = largest.astype(np.float64)
-    log_s += log_first[:, None] - np.take_along_axis(log_s, winner, axis=1)
-    # The bounds leave every s_j but the winner's as it is, and spare the winner's log1p(-1) and denormals.
-    log_rest = np.log1p(-np.exp(np.clip(log_s, -700.0, -np.log(2.0))))
-    np.put_along_axis(log_rest, winner, (odds + log_first)[:, None], axis=1)
-    terms = gamma * (log_s + log_rest)
-    peak = terms.max(axis=1)
-    return np.asarray(peak + np.log(np.exp(np.maximum(terms - peak[:, None], -700.0)).sum(axis=1)))
 
 
 @register
@@ -90,9 +68,7 @@ class KLMatching(LogitReader):
         self._log_means = np.log(np.maximum(means, np.finfo(np.float64).tiny))
 
     def _from_block(self, block: Block) -> NDArray:
-        s = block.softmax
-        minus_entropy = np.einsum("ij,ij->i", s, block.below) + np.log(s.max(axis=1))
-        return np.asarray(minus_entropy - (s @ self._log_means.T).max(axis=1))
+        return np.asarray(block.minus_entropy - (block.softmax @ self._log_means.T).max(axis=1))
 
     def state(self) -> dict[str, NDArray]:
         return {"log_means": self._log_means}
@@ -112,5 +88,4 @@ class GradNorm(LogitReader):
     info = Info("R15", "gradnorm", "U_gradnorm", "-norm1(z) norm1(K s - 1)", ("head",), "Huang, Geng, Li 2021")
 
     def _from_block(self, block: Block) -> NDArray:
-        off_uniform = np.abs(block.softmax * self.head_.n_classes - 1.0).sum(axis=1)
-        return np.asarray(-block.sizes * off_uniform)
+        return np.asarray(-block.sizes * block.off_uniform)

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments
-from .base import Block, Estimator, Info, LogitReader, register
+from .base import Block, Estimator, Info, LogitReader, largest_entries, register, sum_ratio
 from .softmax import energy
 
 # More of the features' absolute sum below zero than this, and they don't come from a ReLU.
@@ -81,9 +80,8 @@ class Scale(LogitReader):
         check_not_negative(train, self.info.name)
 
     def _from_block(self, block: Block) -> NDArray:
-        ratio = _sum_ratio(block.rows, _largest(block.rows, self.percentile))
-        bias = self.head_.bias.astype(np.float64)
-        return energy((block.logits - bias) * np.exp(ratio)[:, None] + bias)
+        ratio = block.sum_ratio(largest_count(block.rows.shape[1], self.percentile))
+        return block.scaled_energy(np.exp(ratio), self.head_.bias.astype(np.float64))
 
 
 @register
@@ -113,10 +111,10 @@ class AshS(Estimator):
         check_not_negative(train, self.info.name)
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
-        largest = _largest(rows, self.percentile)
+        largest = largest_entries(rows, largest_count(rows.shape[1], self.percentile))
         kept = np.where(rows >= largest.min(axis=1, keepdims=True), rows, rows.dtype.type(0))
         bias = self.head_.bias.astype(np.float64)
-        return energy((self.head_.logits(kept) - bias) * np.exp(_sum_ratio(rows, kept))[:, None] + bias)
+        return energy((self.head_.logits(kept) - bias) * np.exp(sum_ratio(rows, kept))[:, None] + bias)
 
 
 def check_not_negative(train: FeatureSet, name: str) -> None:
@@ -140,16 +138,3 @@ def _check_share(share: float, name: str, default: float) -> None:
 def largest_count(width: int, percentile: float) -> int:
     """How many of `width` entries are left above the share `percentile`, at least one."""
     return max(1, width - round(percentile * width))
-
-
-def _largest(rows: NDArray, percentile: float) -> NDArray:
-    """The largest entries of each row, all but the share `percentile`, at least one; in no order."""
-    width = rows.shape[1]
-    count = largest_count(width, percentile)
-    return np.partition(rows, width - count, axis=1)[:, width - count :]
-
-
-def _sum_ratio(rows: NDArray, largest: NDArray) -> Floats:
-    """sum of the row / sum of its largest entries, values below 0 counted as 0; 0 for a row without any above."""
-    whole, top = (np.maximum(part, 0).sum(axis=1, dtype=np.float64) for part in (rows, largest))
-    return np.asarray(np.divide(whole, top, out=np.zeros(len(rows)), where=top > 0))

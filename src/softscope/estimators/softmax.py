@@ -50,9 +50,18 @@ class Tail:
         spread = self.gap * self.rest - self.moment
         return np.log(self.rest * (self._log1p_mass / self._mass) + spread / (1.0 + self._mass)) - self.gap
 
+    def entropy(self) -> Floats:
+        """H itself, which runs out of digits where the softmax saturates."""
+        spread = np.exp(np.maximum(-self.gap, _NEGLIGIBLE)) * (self.gap * self.rest - self.moment)
+        return self._log1p_mass + spread / (1.0 + self._mass)
+
     def energy(self) -> Floats:
         """-log sum_i exp(l_i) = -(l_1 + log1p(S)), at temperature 1."""
         return -(self.first + self._log1p_mass)
+
+    def log_first(self) -> Floats:
+        """log s_1 = -log1p(S)."""
+        return -self._log1p_mass
 
     @cached_property
     def _mass(self) -> Floats:
@@ -101,6 +110,26 @@ def plain_entropy(logits: NDArray, temperature: float = 1.0) -> NDArray:
     """E2 as printed, -sum_i s_i log s_i of a softmax in the precision of `logits`, with 0 log 0 = 0; E3 at 10."""
     s = softmax(logits / logits.dtype.type(temperature))
     return np.asarray(-(s * np.log(np.where(s > 0, s, s.dtype.type(1)))).sum(axis=1))
+
+
+def log_generalised_entropy(logits: NDArray, gamma: float = 0.1, top: int = 100) -> Floats:
+    """log sum_j (s_j (1 - s_j))^gamma over the `top` largest s_j, from log s_j and log(1 - s_j).
+
+    With o = log((1 - s_1) / s_1), pivoted on the runner-up: log s_1 = -log(1 + e^o), log(1 - s_1) = o + log s_1; the
+    other s_j are at most 1/2, where log1p(-s_j) is accurate.
+    """
+    odds = log_odds(logits)
+    log_first = -np.logaddexp(0.0, odds)
+    largest = logits if logits.shape[1] <= top else np.partition(logits, -top, axis=1)[:, -top:]
+    winner = largest.argmax(axis=1)[:, None]
+    log_s = largest.astype(np.float64)
+    log_s += log_first[:, None] - np.take_along_axis(log_s, winner, axis=1)
+    # The bounds leave every s_j but the winner's as it is, and spare the winner's log1p(-1) and denormals.
+    log_rest = np.log1p(-np.exp(np.clip(log_s, -700.0, -np.log(2.0))))
+    np.put_along_axis(log_rest, winner, (odds + log_first)[:, None], axis=1)
+    terms = gamma * (log_s + log_rest)
+    peak = terms.max(axis=1)
+    return np.asarray(peak + np.log(np.exp(np.maximum(terms - peak[:, None], -700.0)).sum(axis=1)))
 
 
 def margin(logits: NDArray) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 from ..arrays import Floats, check_finite
 from ..errors import SoftscopeError
 from .base import Block, Estimator, LogitReader
-from .logits import COMPILE_ROWS, Cool, LogitEstimator, Task, blocks_of, in_turn, on_all_cores, reader_of, tasks_of
+from .logits import COMPILE_ROWS, Cool, LogitEstimator, Task, blocks_of, in_turn, on_all_cores, tasks_of
 
 
 def uncertainties(fitted: Mapping[str, Estimator], z: Any) -> dict[str, Floats]:
@@ -36,7 +36,7 @@ def uncertainties(fitted: Mapping[str, Estimator], z: Any) -> dict[str, Floats]:
         for name, item in fitted.items()
         if isinstance(item, LogitEstimator) and (not isinstance(item, Cool) or item.temperature == temperature)
     }
-    reader = reader_of(head, features.dtype, list(shared.values()), temperature, plain=False, compiled=many)
+    block_of = _compiled_block() if many else Block
     bias = head.bias.astype(head.logit_dtype(features.dtype))
     out = {name: np.empty(len(features)) for name in fitted}
 
@@ -46,13 +46,15 @@ def uncertainties(fitted: Mapping[str, Estimator], z: Any) -> dict[str, Floats]:
         here = slice(start, start + len(rows))
         for span, product in blocks_of(head, rows):
             place = slice(start + span.start, start + span.stop)
-            for name, column in zip(shared, reader(product)):
-                out[name][place] = column
             product += bias
-            block = Block(rows[span], product)
+            block = block_of(rows[span], product, temperature)
+            for name, kind in shared.items():
+                out[name][place] = kind.rank(block.warm, block.cool if kind is Cool else block.warm)
+            lost = ~np.isfinite(product).all(axis=1)
             for name, item in fitted.items():
                 if isinstance(item, LogitReader):
                     out[name][place] = item._from_block(block)
+                    out[name][place][lost] = np.nan
         for name, item in fitted.items():
             if name not in shared and not isinstance(item, LogitReader):
                 out[name][here] = item._uncertainty(rows)
@@ -65,3 +67,10 @@ def uncertainties(fitted: Mapping[str, Estimator], z: Any) -> dict[str, Floats]:
 
     (on_all_cores if many else in_turn)(work, tasks_of(head, features))
     return out
+
+
+def _compiled_block() -> type[Block]:
+    """Imported where it pays: numba takes half a second."""
+    from .compiled_block import CompiledBlock
+
+    return CompiledBlock

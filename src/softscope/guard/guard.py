@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats, check_columns, chunk_rows, spans
 from ..errors import SoftscopeError
-from ..estimators import DEFAULT, Estimator
+from ..estimators import Estimator, default_estimator
 from ..estimators import estimator as estimator_named
 from ..features import FeatureSet
 from ..head import Head
@@ -38,10 +38,10 @@ class Guard:
     >>> import numpy as np
     >>> import softscope as sx
     >>> rng = np.random.default_rng(0)
-    >>> train, labels = rng.normal(size=(300, 4)), np.arange(300) % 2
-    >>> known = rng.normal(size=(199, 4))
-    >>> guard = sx.Guard.fit(sx.Head(rng.normal(size=(2, 4))), (train, labels), known, false_alarms=0.05)
-    >>> guard.alarms([[0.1, 0.2, 0.0, 0.1], [9.0, 9.0, 9.0, -9.0]])
+    >>> labels = np.arange(499) % 2
+    >>> z = 5 * np.eye(2, 4)[labels] + rng.normal(size=(499, 4))
+    >>> guard = sx.Guard.fit(sx.Head(np.eye(2, 4)), (z[:300], labels[:300]), z[300:], false_alarms=0.05)
+    >>> guard.alarms([[5.0, 0.0, 0.0, 0.0], [0.0, 0.0, 5.0, 0.0]])
     array([False,  True])
     >>> guard.promise.rank(199)
     10
@@ -71,13 +71,16 @@ class Guard:
         head: Head,
         train: Any,
         calibration: Any,
-        estimator: Estimator | str = DEFAULT,
+        estimator: Estimator | str | None = None,
         false_alarms: float = 0.05,
         *,
         confidence: float | None = None,
         per_class: bool = False,
     ) -> "Guard":
         """Fit a copy of `estimator` (or one by its name) on `train`, and calibrate it on rows that are not in `train`.
+
+        Without `estimator` it is `default_estimator(train)`: mahalanobis++, which reads the direction of z alone; an
+        input that differs from known ones only in its size needs another, "density" for example.
 
         Both are whatever `FeatureSet.of` takes: a FeatureSet, an array, a path, or a pair (features, labels). `train`
         may be None where the estimator reads the head alone. Labels of the calibration rows are not used.
@@ -89,8 +92,11 @@ class Guard:
         if train is not None:
             check_columns(train.n_features, f"{train.name}: z", columns=head.n_features)
             check_apart(train, known)
-        fitted = estimator_named(estimator) if isinstance(estimator, str) else estimator.clone()
-        return cls.calibrated(fitted.fit(head, train), known, promise, per_class=per_class)
+        if estimator is None:
+            chosen = default_estimator(train)
+        else:
+            chosen = estimator_named(estimator) if isinstance(estimator, str) else estimator.clone()
+        return cls.calibrated(chosen.fit(head, train), known, promise, per_class=per_class)
 
     @classmethod
     def calibrated(

@@ -42,7 +42,7 @@ def action_of(diagnosis: Diagnosis) -> Action:
     better = diagnosis.mean_scores[name].missed_at_95_accepted.value
     grounds = {
         "chosen": "Choices made on the other sets held on each set left out.",
-        "robust": "It is the most robust score over many networks and data sets, not chosen on "
+        "default": "It is the default, the best single score over many networks and data sets, not chosen on "
         f"{'these stand-ins' if diagnosis.stands_in else 'these OOD sets' if sets > 1 else 'this OOD set'}.",
     }.get(diagnosis.advice.basis, "")
     label = diagnosis.estimators[name]

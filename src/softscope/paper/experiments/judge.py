@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...canonical import fingerprint, parse_json, plain
-from ...diagnosis import DEFAULT, cause_sizes, diagnose
+from ...diagnosis import cause_sizes, diagnose
 from ...estimators import Density, Estimator, estimator, scores
 from ...estimators.softmax import entropy, log_entropy
 from ...features import FeatureSet
@@ -35,6 +35,11 @@ OF_LOGITS = ("max", "entropy", "cool")
 FITTED = ("density", "mental", "norm", "familiarity")
 PLAIN = {"plain-max": "max", "plain-entropy": "entropy"}
 EPSILON = 0.05
+#: The scores of a judged network: fixed, as what the store and results/X9/networks keep was judged with these.
+DEFAULT = (
+    *("max", "entropy", "cool", "density", "mental", "norm", "familiarity", "margin", "max-logit", "energy"),
+    *("mahalanobis", "relative-mahalanobis", "knn", "vim", "gen"),
+)
 
 Scores = Mapping[str, NDArray[np.float64]]
 

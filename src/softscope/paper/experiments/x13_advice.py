@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SoftscopeError
-from ...estimators import DEFAULT, estimator
+from ...estimators import DEFAULT, FEWEST_PER_CLASS, UNLABELLED_DEFAULT, estimator
 from .page import largest_result
 from .x13_board import COMBINED, NEAR, NUMBERS, by_score, complete, mean, worst
 
@@ -47,7 +47,13 @@ def advice_page(results: Path) -> str:
     lines = [_line(one, cases) for one in SITUATIONS]
     left = f" Not in it yet: {kept['left']}." if kept.get("left") else ""
     return _PAGE.format(
-        command=COMMAND, measured=kept["command"], left=left, default=DEFAULT, table="\n".join([head, *lines])
+        command=COMMAND,
+        measured=kept["command"],
+        left=left,
+        default=DEFAULT,
+        unlabelled=UNLABELLED_DEFAULT,
+        fewest=FEWEST_PER_CLASS,
+        table="\n".join([head, *lines]),
     )
 
 
@@ -74,8 +80,14 @@ def _numbers(own: Any) -> str:
 _PAGE = """\
 # Which score should I use?
 
-Where you choose nothing, `{default}` is used; [this page](consensus.md) has the rule for the default and what it
-names. Otherwise choose by what you have. The table is read off the leaderboard, `{measured}`: every score with
+Where you choose nothing, `{default}` is used, by guards and by the advice of `softscope diagnose`: the rule that
+[names it](consensus.md) was written before the numbers. It reads the direction of z alone: an input that differs from
+known ones only in its size, norm(z), looks known to it. Where that can happen, take `density`
+(`softscope guard fit --estimator density`), or two guards, on `density` and on `max`, which
+[tell two kinds of trouble apart](scale.md). Where training rows have no labels, or there are fewer than {fewest} per
+class, the default is `{unlabelled}`, and a warning says so.
+
+Otherwise choose by what you have. The table is read off the leaderboard, `{measured}`: every score with
 its default arguments on every pair of our own networks, no parameter chosen on OOD data. FPR95, seconds and memory are
 in [the results](results.md#x13), an interval for each AUROC in the result's file.{left}
 
@@ -85,7 +97,7 @@ Differences of a point or less say little. Beyond the table:
 
 | you have | so |
 |---|---|
-| fewer than 2 training rows per class | `knn` or `energy`: there is no spread within classes to measure |
+| fewer than 2 training rows per class | `vim`, `knn` or `energy`: there is no spread within classes to measure |
 | fewer training rows than features | not `density`: a full covariance of each class needs more rows |
 | features below 0 (GELU, swish, transformers) | `scale` and `ash-s` refuse: their formula has no meaning there |
 | training rows with log sum exp(logits) below 0 | `nnguide` refuses: its product would change its sign |
