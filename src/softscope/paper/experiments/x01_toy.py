@@ -19,8 +19,8 @@ from ...features import FeatureSet
 from ...head import Head
 from ...metrics import accuracy, auroc
 from ...runs import Draft, StepResult, Store
+from . import texts
 from .base import Result, Settings
-from .texts import texts
 from .verdict import Mean, Row, Statement
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from ...runs import Store
 from ..claims.optimum import descend
 from ..claims.order import discordance, slope_in_plane
 from ..claims.volume import compare, optimal_weights
+from . import texts
 from .base import Result, Settings
-from .texts import texts
 from .verdict import Mean, Row, Statement, printed
 
 

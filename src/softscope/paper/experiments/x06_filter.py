@@ -39,9 +39,9 @@ from ..filter import (
 )
 from ..filter import inputs as bits_of
 from ..training import TrainSettings
+from . import texts
 from .base import Result, Settings
 from .networks import Images
-from .texts import texts
 from .verdict import Mean, Row, Statement
 
 LEVELS = (0.5, 0.9, 0.99, 0.999)

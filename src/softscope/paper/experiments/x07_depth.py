@@ -11,10 +11,10 @@ from typing import Any
 
 from ...engine import Engine
 from ...runs import Store
+from . import texts
 from .base import Result, Settings
 from .judge import Detected, claim_tables, detected, together
 from .networks import Images, NetworkPlan, subsets
-from .texts import texts
 from .verdict import Mean, Row, Statement
 
 SHOWN = {"entropy": "U_entropy", "density": "U_density", "norm": "norm(z)", "familiarity": "max cos"}
