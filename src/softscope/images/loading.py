@@ -109,11 +109,7 @@ def _decode(
 
 
 def choose_rows(
-    labels: NDArray[np.int64],
-    names: tuple[str, ...],
-    classes: Sequence[int | str] | None,
-    limit: int | None,
-    seed: int,
+    labels: NDArray[np.int64], names: tuple[str, ...], classes: Sequence[int | str] | None, limit: int | None, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
     """Rows to read, their labels, and the class names these labels count through."""
     rows = np.arange(len(labels))

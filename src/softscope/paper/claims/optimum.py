@@ -155,11 +155,7 @@ def _loss(weight: Floats, bias: Floats, mu: Floats, shares: Floats) -> tuple[Flo
     own = np.diagonal(logits, axis1=1, axis2=2) - np.log(total[..., 0])
     loss = -(own @ shares) + PENALTY * ((weight**2).sum(axis=(1, 2)) + (bias**2).sum(axis=1))
     pull = shares[:, None] * (powers / total - np.eye(len(shares)))
-    slopes = (
-        pull.transpose(0, 2, 1) @ mu + 2 * PENALTY * weight,
-        pull.sum(axis=1) + 2 * PENALTY * bias,
-        pull @ weight,
-    )
+    slopes = (pull.transpose(0, 2, 1) @ mu + 2 * PENALTY * weight, pull.sum(axis=1) + 2 * PENALTY * bias, pull @ weight)
     return loss, slopes
 
 

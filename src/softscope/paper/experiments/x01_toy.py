@@ -42,11 +42,7 @@ class ToySettings(Settings):
     ring: tuple[float, float] = (3.0, 5.0)
 
 
-SCALES = {
-    "smoke": ToySettings(points=60, runs=1),
-    "laptop": ToySettings(runs=5),
-    "paper": ToySettings(runs=20),
-}
+SCALES = {"smoke": ToySettings(points=60, runs=1), "laptop": ToySettings(runs=5), "paper": ToySettings(runs=20)}
 
 
 def run(settings: ToySettings, store: Store, engine: Engine) -> Result:

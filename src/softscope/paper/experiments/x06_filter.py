@@ -156,10 +156,7 @@ def run(settings: FilterSettings, store: Store, engine: Engine) -> Result:
         figures=figures(first, climbs[0], known, test, *logits[0]),
         tables=tables(first, climbs[0], LEVELS),
         **texts(
-            "X6",
-            inputs=settings.inputs,
-            permutations=settings.permutations,
-            least=1 / (settings.permutations + 1),
+            "X6", inputs=settings.inputs, permutations=settings.permutations, least=1 / (settings.permutations + 1)
         ),
         subsets=[]
         if settings.data.train is None

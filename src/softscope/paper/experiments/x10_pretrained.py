@@ -170,9 +170,7 @@ def _statements(kinds: Kinds) -> list[Row]:
         ),
         Row("cause 3, last layer less fine-tuned", difference(kinds[LAST], "overlap", tuned, "overlap"), unit="points"),
         Row(
-            "cause 3, in grey less in colour",
-            difference(kinds[GREY], "overlap", kinds[LAST], "overlap"),
-            unit="points",
+            "cause 3, in grey less in colour", difference(kinds[GREY], "overlap", kinds[LAST], "overlap"), unit="points"
         ),
     ]
 

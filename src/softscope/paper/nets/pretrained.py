@@ -280,8 +280,7 @@ def _download(repo: str) -> Downloaded:
         path = hf_hub_download(repo, FILE, revision=info.sha)
     except Exception as error:  # of the network, of the hub, or of a missing huggingface_hub
         raise SoftscopeError(
-            f"{repo}: can't be had from the hub ({first_line(error)})",
-            "Check the connection, or use the Lite ones",
+            f"{repo}: can't be had from the hub ({first_line(error)})", "Check the connection, or use the Lite ones"
         ) from error
     if stated is None or sha256(path) != stated:
         raise SoftscopeError(f"{path}: isn't the file with sha256 {stated}", "Delete it and run again")

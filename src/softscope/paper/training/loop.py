@@ -184,10 +184,7 @@ class _Run:
     def _precision(self) -> Precision:
         x, y = self.x[: self.settings.batch], self.y[: self.settings.batch]
         return choose_precision(
-            self.settings.precision,
-            self.steps,
-            has_bfloat16(x.device),
-            lambda: step_times(self.net, x, y),
+            self.settings.precision, self.steps, has_bfloat16(x.device), lambda: step_times(self.net, x, y)
         )
 
     def _save(self) -> None:
