@@ -229,9 +229,7 @@ def mean_softmax(weight: Floats, mu: Floats, covariance: Floats, i: int) -> floa
 
 def printed_mean_softmax(weight: Floats, mu: Floats, covariance: Floats, i: int) -> float:
     """T13 as printed, with mu where it says z: the sign of the exponent is the other way round."""
-    spread = np.einsum("kh,hg,kg->k", weight, covariance, weight)
-    lead = weight[i] @ mu - weight @ mu
-    return _from_terms(lead / np.sqrt(1.0 + np.pi / 8.0 * (spread[i] + spread)), i)
+    return mean_softmax(weight, -mu, covariance, i)
 
 
 def mean_softmax_with_cross_term(weight: Floats, mu: Floats, covariance: Floats, i: int) -> float:
@@ -326,9 +324,7 @@ def _even_normals(size: int) -> Floats:
 def _weights(classes: int, optimal: bool, rng: np.random.Generator) -> Floats:
     if optimal:
         return np.column_stack([simplex(classes), np.zeros(classes)])
-    rows = rng.standard_normal((classes, classes))
-    unit: Floats = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return unit
+    return _unit(rng.standard_normal((classes, classes)))
 
 
 def _mean_by_points(weight: Floats, z: Floats) -> float:

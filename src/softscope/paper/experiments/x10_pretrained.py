@@ -182,16 +182,10 @@ def _equal_shares(own: Judged) -> list[float]:
 def tables(kinds: Kinds) -> dict[str, Table]:
     """By name; those with words of their own (`shown`) are for people, the others for programs."""
     tuned = kinds[TUNED]
-    every = [own for lines in kinds.values() for runs in lines.values() for own in runs]
-    names = {
-        id(own): network_name(kind, own) for kind, lines in kinds.items() for runs in lines.values() for own in runs
-    }
-    reports = {
-        id(own): f"report-{own.name}-{kind.split(',')[0].replace(' ', '-')}"
-        for kind, lines in kinds.items()
-        for runs in lines.values()
-        for own in runs
-    }
+    by_kind = [(kind, own) for kind, lines in kinds.items() for runs in lines.values() for own in runs]
+    every = [own for _, own in by_kind]
+    names = {id(own): network_name(kind, own) for kind, own in by_kind}
+    reports = {id(own): f"report-{own.name}-{kind.split(',')[0].replace(' ', '-')}" for kind, own in by_kind}
 
     def name(own: Judged) -> str:
         return names[id(own)]
