@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softscope.diagnosis.calibration import by_class, expected_error, reliability, risk_curve
+from softscope.diagnosis.details import by_class, expected_error, reliability, risk_curve
 from softscope.diagnosis.model import ReliabilityBin
 from softscope.geometry import valid_threshold
 from softscope.metrics import Interval

@@ -5,7 +5,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
-from softscope.diagnosis.distributions import curves, histogram, threshold_table
+from softscope.diagnosis.details import curves, histogram, threshold_table
 from softscope.diagnosis.layer_map import GRID, POINTS, map_layer
 from softscope.features import FeatureSet
 from softscope.geometry import optimal_structure

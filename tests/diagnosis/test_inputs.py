@@ -3,7 +3,7 @@
 import numpy as np
 
 from softscope.diagnosis.ceiling import CeilingScores
-from softscope.diagnosis.inputs import EXAMPLES, STAGES, flagged, inputs_of, mistakes_of, outcomes
+from softscope.diagnosis.details import EXAMPLES, STAGES, flagged, inputs_of, mistakes_of, outcomes
 from softscope.diagnosis.model import OUTCOMES, Ceiling
 from softscope.metrics import Interval
 

@@ -303,9 +303,9 @@ def test_a_diagnosis_with_a_share_above_one_is_refused_before_it_is_drawn(tmp_pa
     [
         ("json.load", {"canonical.py", "paper/claims/evidence.py"}),  # the second one reads what the wheel brings
         ("pickle.load", set()),
-        ("np.load", {"images/decoded.py", "images/sources.py"}),
+        ("np.load", {"images/loading.py", "images/sources.py"}),
         ("onnx.load", {"models/onnx.py", "guard/onnx_running.py"}),
-        ("torch.load", {"models/weights.py", "paper/nets/pretrained/wheels.py"}),
+        ("torch.load", {"models/weights.py", "paper/nets/pretrained.py"}),
         ("pq.ParquetFile", {"features/parquet_files.py", "images/parquet.py", "scoring/outputs.py"}),
         ("pq.read_table", {"guard/parts.py"}),
     ],

@@ -60,7 +60,7 @@ def test_equal_logits_go_to_the_first_class():
 def test_chunks_change_nothing(classified, monkeypatch):
     logits, labels = classified
     whole = accuracy(logits, labels), cross_entropy(logits, labels)
-    monkeypatch.setattr("softscope.metrics.classification.chunk_rows", lambda columns: 7)
+    monkeypatch.setattr("softscope.metrics.interval.chunk_rows", lambda columns: 7)
     assert (accuracy(logits, labels), cross_entropy(logits, labels)) == whole
 
 

@@ -32,7 +32,7 @@ from softscope.reporting.charts import (
     roc,
     set_rows,
 )
-from softscope.reporting.layer_map import band_of, final_layer_map
+from softscope.reporting.pictures import band_of, final_layer_map
 
 
 def exact(value: float) -> Interval:

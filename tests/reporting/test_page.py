@@ -15,11 +15,10 @@ from softscope.diagnosis.model import OUTCOMES, Finding
 from softscope.errors import SoftscopeError
 from softscope.metrics import Interval
 from softscope.reporting import report, show
-from softscope.reporting.action import action_of, estimator_words
 from softscope.reporting.page import bounds, percent, points, render
 from softscope.reporting.tables import cause_table, class_table, confusions, score_table
 from softscope.reporting.threshold import confidence_words, gallery, rule_of, start_of
-from softscope.reporting.verdict import summary
+from softscope.reporting.verdict import action_of, estimator_words, summary
 
 LIMIT = 3_000_000
 

@@ -152,10 +152,11 @@ def _picture(claim: "Claim", folder: Path | None) -> str:
     if folder is None:
         return f"{claim.picture}; `softscope claims {claim.id} -o DIR` draws it"
     from ..files import write_bytes
+    from ..paper.experiments import texts
     from ..paper.plots.geometry import draw
     from ..reporting.style import to_png, to_svg
 
-    figure, caption = draw(claim.picture)
+    figure, caption = draw(claim.picture), texts("X2")["captions"][claim.picture]
     for suffix, render in (("png", to_png), ("svg", to_svg)):
         write_bytes(folder / f"{claim.picture}.{suffix}", render(figure))
     return f"{folder / claim.picture}.png and .svg\n{caption}"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats
 from ..estimators.softmax import log_odds
 from ..features import FeatureSet
-from ..geometry import Plane
+from ..geometry import Plane, square_window
 from ..head import Head
 from .model import FinalLayerMap
 from .sets import confidence
@@ -27,7 +27,7 @@ def map_layer(head: Head, sets: Mapping[str, FeatureSet], seed: int) -> FinalLay
     plane = Plane.principal(*fitted)
     shown = {name: rows[rng.permutation(len(rows))[:POINTS]] for name, rows in samples.items()}
     points = {name: plane.project(rows) for name, rows in shown.items()}
-    window = _window(np.concatenate(list(points.values())))
+    window = square_window(np.concatenate(list(points.values())))
     x, y = (np.linspace(low, high, GRID) for low, high in window)
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     behind = confidence(log_odds(head.logits(plane.lift(grid)))).reshape(GRID, GRID)
@@ -57,10 +57,3 @@ def _explained(plane: Plane, fitted: list[NDArray]) -> tuple[float, ...]:
 def _short(values: Floats) -> tuple[float, ...]:
     """To the five digits that a picture shows."""
     return tuple(float(f"{value:.5g}") for value in values)
-
-
-def _window(points: Floats) -> list[tuple[float, float]]:
-    """Ranges of both coordinates: equally long, so that angles show as they are, with a margin."""
-    low, high = points.min(axis=0), points.max(axis=0)
-    half = 0.56 * max(float((high - low).max()), 1e-9)
-    return [(float(centre) - half, float(centre) + half) for centre in (low + high) / 2]

@@ -20,11 +20,21 @@ from ..mixture import ClassMoments
 from ..progress import Progress, silent
 from ..provenance import Stopwatch, cores
 from .advice import Facts, advise
-from .calibration import by_class, reliability, risk_curve
 from .causes import Measured, measure
-from .distributions import curves, histogram, other_cosines, threshold_table, uncertainties
+from .details import (
+    FALSE_ALARMS,
+    by_class,
+    curves,
+    histogram,
+    inputs_of,
+    mistakes_of,
+    other_cosines,
+    reliability,
+    risk_curve,
+    threshold_table,
+    uncertainties,
+)
 from .held_out import LEAST_CLASSES, SPLITS, held_out_sets
-from .inputs import FALSE_ALARMS, inputs_of, mistakes_of
 from .layer_map import map_layer
 from .model import Diagnosis, Finding
 from .scores import COMPARED, REQUIRED, Scored, chosen_estimators, labels_of, score_set

@@ -3,7 +3,7 @@
 from .caps import auroc_cap, confidence_caps, largest_odds, loss_floor
 from .fields import density_field, entropy_field, max_field
 from .known import KnownMixture
-from .plane import Plane
+from .plane import Plane, square_window
 from .regions import (
     EllipsoidRegion,
     HeadRegion,
@@ -23,15 +23,7 @@ from .regions import (
     valid_region,
     valid_threshold,
 )
-from .sizes import (
-    RegionSizes,
-    Share,
-    TrainingView,
-    region_sizes,
-    shares_under,
-    uniform_in_ball,
-    uniform_on_sphere,
-)
+from .sizes import RegionSizes, Share, TrainingView, region_sizes, shares_under, uniform_in_ball, uniform_on_sphere
 from .structures import (
     SphericalCode,
     StructureReport,
@@ -52,6 +44,6 @@ __all__ = [
     "confidence_threshold", "density_field", "density_region", "ellipsoid_region", "entropy_field", "entropy_region",
     "exact_region", "gaussian_coverage", "largest_odds", "linear_region", "lopsided", "loss_floor", "max_field",
     "optimal_structure", "projection", "random_rotation", "random_structure", "region_sizes", "sandwich",
-    "shares_under", "simplex", "slab_offset", "spherical_code", "stack", "structure_report", "uniform_in_ball",
-    "uniform_on_sphere", "valid_region", "valid_threshold",
+    "shares_under", "simplex", "slab_offset", "spherical_code", "square_window", "stack", "structure_report",
+    "uniform_in_ball", "uniform_on_sphere", "valid_region", "valid_threshold",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`Plane`: a two-dimensional plane through the final layer, to look at it (X1)."""
+"""`Plane`: a two-dimensional plane through the final layer, to look at it (X1), and the window that shows it."""
 
 from dataclasses import dataclass
 
@@ -38,6 +38,13 @@ class Plane:
     def lift(self, coordinates: Floats) -> Floats:
         """The points of the feature space at these coordinates."""
         return self.origin + coordinates @ self.axes
+
+
+def square_window(points: Floats) -> list[tuple[float, float]]:
+    """Ranges of both coordinates of points in a plane: equally long, so that angles show as they are, 6 % of margin."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    half = 0.56 * max(float((high - low).max()), 1e-9)
+    return [(float(centre) - half, float(centre) + half) for centre in (low + high) / 2]
 
 
 def _principal(centred: Floats) -> Floats:

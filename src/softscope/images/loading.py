@@ -1,8 +1,16 @@
-"""Images in memory: one uint8 array with its labels, read from parquet files in the hub's layout."""
+"""Images in memory: one uint8 array with its labels, read from parquet files in the hub's layout.
 
+Decoded images are kept between runs in the user's cache (`softscope/decoded`), so that each data set is decoded once. A
+file's name is the hash of what it was made from (sha256 of the data files, channels, size); its last 32 bytes are the
+sha256 of those before them, and a file that doesn't match is made anew. The folder may be deleted at any time; where it
+can't be written, nothing is kept and nothing else changes.
+"""
+
+import hashlib
+import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +19,7 @@ from numpy.typing import NDArray
 
 from ..arrays import memory_bytes
 from ..errors import SoftscopeError
-from ..files import sha256
-from .decoded import keep, key_of, recall
+from ..files import atomic_path, cache_folder, sha256
 from .decoding import Decoder
 from .parquet import read_columns, read_images, read_labels
 from .pixels import Images, balanced_rows, select_classes
@@ -102,11 +109,7 @@ def _decode(
 
 
 def choose_rows(
-    labels: NDArray[np.int64],
-    names: tuple[str, ...],
-    classes: Sequence[int | str] | None,
-    limit: int | None,
-    seed: int,
+    labels: NDArray[np.int64], names: tuple[str, ...], classes: Sequence[int | str] | None, limit: int | None, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
     """Rows to read, their labels, and the class names these labels count through."""
     rows = np.arange(len(labels))
@@ -170,3 +173,56 @@ def _allocate(rows: int, shape: tuple[int, ...]) -> Images:
             "Load fewer with limit=, or smaller ones with size=",
         )
     return np.empty((rows, *shape), dtype=np.uint8)
+
+
+MAX_BYTES = 1 << 29
+_BLOCK = 1 << 20
+
+
+def key_of(digests: Mapping[str, str], channels: int, size: int | None) -> str:
+    """The name under which the images of these files, so decoded, are kept."""
+    return hashlib.sha256(json.dumps([2, list(digests.values()), channels, size]).encode()).hexdigest()[:32]
+
+
+def recall(key: str, count: int, rows: NDArray[np.int64]) -> Images | None:
+    """The images of `rows`, if all `count` images of these files were kept and the file is what was written."""
+    try:
+        if not _unchanged(_path(key)):
+            return None
+        kept = np.load(_path(key), mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, SyntaxError, MemoryError):
+        return None
+    if kept.dtype != np.uint8 or kept.ndim != 4 or len(kept) != count:
+        return None
+    chosen: Images = np.take(kept, rows, axis=0)
+    return chosen
+
+
+def keep(key: str, images: Images) -> None:
+    """Keep the images of all rows, unless they are too large or the folder can't be written."""
+    if images.nbytes > MAX_BYTES:
+        return
+    try:
+        with atomic_path(_path(key)) as temporary:
+            with open(temporary, "wb") as file:
+                np.save(file, images, allow_pickle=False)
+            digest = bytes.fromhex(sha256(temporary))
+            with open(temporary, "ab") as file:
+                file.write(digest)
+    except SoftscopeError:
+        return
+
+
+def _unchanged(path: Path) -> bool:
+    """Whether the digest at the end of the file is that of what comes before it."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        left = os.fstat(file.fileno()).st_size - digest.digest_size
+        while left > 0 and (block := file.read(min(left, _BLOCK))):
+            digest.update(block)
+            left -= len(block)
+        return left == 0 and file.read() == digest.digest()
+
+
+def _path(key: str) -> Path:
+    return cache_folder() / "decoded" / f"{key}.npy"

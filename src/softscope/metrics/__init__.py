@@ -4,9 +4,8 @@ Scores are any real numbers; larger = more uncertain, always. `familiar` holds t
 `unfamiliar` those of out-of-distribution inputs. Intervals are at 95 %.
 """
 
-from .classification import accuracy, cross_entropy
 from .discoveries import DiscoveryBound, discovery_bound, known_envelope
-from .interval import Interval, mean_interval, proportion
+from .interval import Interval, accuracy, cross_entropy, mean_interval, proportion
 from .ranking import (
     Comparison,
     RocCurve,

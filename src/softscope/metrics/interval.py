@@ -1,13 +1,14 @@
 """`Interval`: a value with its 95 % interval, and the two ways most of them arise (a share, a mean)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..arrays import as_vector
+from ..arrays import Floats, as_labels, as_matrix, as_vector, chunk_rows, spans
 from ..errors import SoftscopeError
 
 Z95 = 1.959963984540054  # the normal quantile at 97.5 %
@@ -104,3 +105,33 @@ def mean_interval(values: Any, name: str = "values") -> Interval:
         return Interval(mean, -math.inf, math.inf)
     half = float(stdtrit(numbers.size - 1, 0.975)) * float(numbers.std(ddof=1)) / math.sqrt(numbers.size)
     return Interval(mean, mean - half, mean + half)
+
+
+def accuracy(logits: Any, labels: Any) -> Interval:
+    """Share of rows whose largest logit is the label's (of equal logits the first class wins), Wilson's interval."""
+    correct = sum(int((chunk.argmax(axis=1) == truth).sum()) for chunk, truth in _chunks(logits, labels))
+    return proportion(correct, len(labels))
+
+
+def cross_entropy(logits: Any, labels: Any) -> Interval:
+    """Mean of -log softmax(logits)[label] in nats, with Student's t interval (low is at least 0)."""
+    losses = np.concatenate([_losses(chunk, truth) for chunk, truth in _chunks(logits, labels)])
+    mean = mean_interval(losses, "losses")
+    return Interval(mean.value, max(0.0, mean.low), mean.high)
+
+
+def _losses(logits: Floats, labels: NDArray[np.int64]) -> Floats:
+    # (l_max - l_label) + log1p(sum over the others of exp(l_j - l_max)): no overflow, exact near s_label = 1.
+    rows, top = np.arange(len(logits)), logits.argmax(axis=1)
+    below = logits - logits[rows, top, None]
+    others = np.exp(below)
+    others[rows, top] = 0.0
+    losses: Floats = np.log1p(others.sum(axis=1)) - below[rows, labels]
+    return losses
+
+
+def _chunks(logits: Any, labels: Any) -> Iterator[tuple[Floats, NDArray[np.int64]]]:
+    matrix = as_matrix(logits, "logits")
+    truth = as_labels(labels, "labels", rows=len(matrix), classes=matrix.shape[1])
+    for span in spans(len(matrix), chunk_rows(matrix.shape[1])):
+        yield matrix[span].astype(np.float64), truth[span]

@@ -6,9 +6,9 @@ The package isn't called `report`: importing a package sets its name on `softsco
 from typing import TYPE_CHECKING
 
 from ..lazy import lazily
-from .action import estimator_words
 from .page import report
 from .terminal import show
+from .verdict import estimator_words
 
 if TYPE_CHECKING:
     from .tuning import against_likelihood, against_options

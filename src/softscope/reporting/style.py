@@ -91,7 +91,4 @@ def to_svg(figure: "Figure") -> bytes:
 
 def class_look(index: int) -> dict[str, Any]:
     """Colour and marker of class `index`, as keywords for `Axes.scatter`."""
-    return {
-        "color": CLASS_COLOURS[index % len(CLASS_COLOURS)],
-        "marker": CLASS_MARKERS[index % len(CLASS_MARKERS)],
-    }
+    return {"color": CLASS_COLOURS[index % len(CLASS_COLOURS)], "marker": CLASS_MARKERS[index % len(CLASS_MARKERS)]}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..diagnosis.model import Diagnosis, Verdict
 from ..metrics import Interval
-from .action import action_of, other_steps, stand_in_lines
+from .verdict import action_of, other_steps, stand_in_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

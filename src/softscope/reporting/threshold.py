@@ -13,14 +13,7 @@ from .thumbnails import MAX_SHOWN, Thumbnails
 from .verdict import CONFIDENCE, EXACT_CONFIDENCE
 
 FALSE_ALARMS = 0.05
-_TAGS = {
-    "E": "caught",
-    "R": "rounding",
-    "T": "saturation",
-    "X": "extrapolation",
-    "M": "misfit",
-    "O": "overlap",
-}
+_TAGS = {"E": "caught", "R": "rounding", "T": "saturation", "X": "extrapolation", "M": "misfit", "O": "overlap"}
 
 
 @dataclass(frozen=True)

@@ -37,14 +37,7 @@ _LIKELY: dict[str, Any] = {
     "linewidth": 0.5,
     "zorder": 4,
 }
-_PAPER: dict[str, Any] = {
-    "marker": "D",
-    "s": 30,
-    "facecolor": "none",
-    "edgecolor": INK,
-    "linewidth": 1.0,
-    "zorder": 6,
-}
+_PAPER: dict[str, Any] = {"marker": "D", "s": 30, "facecolor": "none", "edgecolor": INK, "linewidth": 1.0, "zorder": 6}
 
 
 def against_options(searches: Mapping[str, Search], softmax: Mapping[str, float] | None = None) -> "Figure":

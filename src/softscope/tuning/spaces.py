@@ -90,13 +90,7 @@ class Space:
     """
 
     def __init__(
-        self,
-        features: Features,
-        layer: Layer,
-        transform: Transform,
-        neurons: int,
-        seed: int,
-        judged: int | None = None,
+        self, features: Features, layer: Layer, transform: Transform, neurons: int, seed: int, judged: int | None = None
     ) -> None:
         sets = features.layer(layer)
         columns = None if neurons == features.width else drawn_columns(features.width, neurons, seed)

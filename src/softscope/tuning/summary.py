@@ -130,10 +130,7 @@ def words(one: Tried) -> str:
 
 
 def open_features(
-    head: str | Path,
-    sets: Mapping[str, str | Path],
-    ood: Mapping[str, str | Path],
-    before: Mapping[str, str | Path],
+    head: str | Path, sets: Mapping[str, str | Path], ood: Mapping[str, str | Path], before: Mapping[str, str | Path]
 ) -> Features:
     """Features from files: `sets` has train and test; `before`, if any, all of them before the non-linearity."""
     classes = Head.load(head)

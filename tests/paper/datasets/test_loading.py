@@ -207,7 +207,7 @@ def test_where_nothing_can_be_kept_loading_works_all_the_same(small_mnist, tmp_p
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert np.array_equal(load("mnist", "train").images, images)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("softscope.images.decoded.MAX_BYTES", 10)
+    monkeypatch.setattr("softscope.images.loading.MAX_BYTES", 10)
     load("mnist", "train")
     assert not (tmp_path / "cache" / "softscope" / "decoded").exists()
 

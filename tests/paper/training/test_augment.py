@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from softscope.paper.training.augment import augmented, random_crop, random_flip
+from softscope.paper.training.parts import augmented, random_crop, random_flip
 
 
 def images(n=40, size=6, channels=3):

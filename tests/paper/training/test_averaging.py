@@ -9,7 +9,7 @@ from torch import nn
 
 from softscope.paper.nets import build
 from softscope.paper.training import TrainSettings, evaluate, train
-from softscope.paper.training.averaging import WeightAverage, estimating_batch_norm
+from softscope.paper.training.parts import WeightAverage, estimating_batch_norm
 
 SETTINGS = TrainSettings(
     optimizer="sgd", lr=0.05, epochs=4, batch=32, augment="crop", precision="float32", threads=1, average=0.25

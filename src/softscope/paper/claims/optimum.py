@@ -155,11 +155,7 @@ def _loss(weight: Floats, bias: Floats, mu: Floats, shares: Floats) -> tuple[Flo
     own = np.diagonal(logits, axis1=1, axis2=2) - np.log(total[..., 0])
     loss = -(own @ shares) + PENALTY * ((weight**2).sum(axis=(1, 2)) + (bias**2).sum(axis=1))
     pull = shares[:, None] * (powers / total - np.eye(len(shares)))
-    slopes = (
-        pull.transpose(0, 2, 1) @ mu + 2 * PENALTY * weight,
-        pull.sum(axis=1) + 2 * PENALTY * bias,
-        pull @ weight,
-    )
+    slopes = (pull.transpose(0, 2, 1) @ mu + 2 * PENALTY * weight, pull.sum(axis=1) + 2 * PENALTY * bias, pull @ weight)
     return loss, slopes
 
 
@@ -233,9 +229,7 @@ def mean_softmax(weight: Floats, mu: Floats, covariance: Floats, i: int) -> floa
 
 def printed_mean_softmax(weight: Floats, mu: Floats, covariance: Floats, i: int) -> float:
     """T13 as printed, with mu where it says z: the sign of the exponent is the other way round."""
-    spread = np.einsum("kh,hg,kg->k", weight, covariance, weight)
-    lead = weight[i] @ mu - weight @ mu
-    return _from_terms(lead / np.sqrt(1.0 + np.pi / 8.0 * (spread[i] + spread)), i)
+    return mean_softmax(weight, -mu, covariance, i)
 
 
 def mean_softmax_with_cross_term(weight: Floats, mu: Floats, covariance: Floats, i: int) -> float:
@@ -330,9 +324,7 @@ def _even_normals(size: int) -> Floats:
 def _weights(classes: int, optimal: bool, rng: np.random.Generator) -> Floats:
     if optimal:
         return np.column_stack([simplex(classes), np.zeros(classes)])
-    rows = rng.standard_normal((classes, classes))
-    unit: Floats = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return unit
+    return _unit(rng.standard_normal((classes, classes)))
 
 
 def _mean_by_points(weight: Floats, z: Floats) -> float:

@@ -34,10 +34,7 @@ def causes(b: float, c: float, d: float) -> tuple[float, float, float]:
 
 @checks("T20")
 def check_table(
-    *,
-    rule: Causes = causes,
-    standard: Mapping[str, Line] = STANDARD,
-    pretrained: Mapping[str, Line] = PRETRAINED,
+    *, rule: Causes = causes, standard: Mapping[str, Line] = STANDARD, pretrained: Mapping[str, Line] = PRETRAINED
 ) -> Outcome:
     """T20: recompute every cause and every mean; list what does not follow from the other columns."""
     slips = [

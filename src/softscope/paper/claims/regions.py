@@ -87,10 +87,7 @@ def check_slab(*, formula: Offset = slab_offset, trials: int = 25, seed: int = 5
         f"slab, U_max and U_entropy regions agree at all {points:,} points of {trials} random cases, and hold epsilon "
         f"of training to {worst:.1f} standard errors; w_1 = -w_2 is not needed, nor is a zero bias",
         {"trials": trials, "seed": seed, "points": points, "disagreements": differ, "worst_coverage_error": worst},
-        {
-            "slab and exact regions are one": differ == 0,
-            "a share 1 - epsilon of the mixture lies outside": worst < 4.5,
-        },
+        {"slab and exact regions are one": differ == 0, "a share 1 - epsilon of the mixture lies outside": worst < 4.5},
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...arrays import Floats
 from ...geometry import simplex
+from ...metrics import mean_interval
 from .evidence import Rows, rows_of
 from .order import log_odds_of
 from .register import APPROXIMATE, CONDITIONS, FAILS, HOLDS, UNDECIDED, Outcome, checks, decide
@@ -246,11 +247,8 @@ def by_network(rows: Rows, *columns: str) -> dict[str, dict[str, Floats]]:
 
 def interval(values: Any) -> tuple[float, float, float]:
     """Mean and 95 % interval (Student's t) over networks: (mean, low, high)."""
-    from scipy.special import stdtrit
-
-    x = np.asarray(values, np.float64)
-    half = float(stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / np.sqrt(len(x)))
-    return float(x.mean()), float(x.mean()) - half, float(x.mean()) + half
+    over = mean_interval(values)
+    return over.value, over.low, over.high
 
 
 def _undecided(reason: str, **numbers: Any) -> Outcome:

@@ -1,12 +1,12 @@
 """Splits of catalogued data sets, as images in memory."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import SoftscopeError
-from ...images import ArrayImages, Images, ImageSet, ImageSource, ParquetImages, choose_rows, load_files
+from ...images import ArrayImages, ImageSet, ImageSource, ParquetImages, choose_rows, load_files
 from .catalog import DataSet, find
 from .folders import require_files, split_state
 
@@ -51,7 +51,8 @@ def load(
         rows, labels, names = choose_rows(whole.labels, whole.class_names, classes, limit, seed)
         if size is not None:
             raise SoftscopeError("digits: come as 8 x 8 pixels only", "Load them without size")
-        return _labelled(whole.images[rows], labels, names, entry, split, whole.sha256, (), classes)
+        chosen = replace(whole, images=whole.images[rows], labels=labels, class_names=names)
+        return _labelled(chosen, entry, split, classes)
     state = require_files(entry, split)
     images = load_files(
         state.files,
@@ -63,26 +64,15 @@ def load(
         channels=entry.channels,
         expected=entry.classes,
     )
-    return _labelled(
-        images.images, images.labels, images.class_names, entry, split, images.sha256, images.skipped, classes
-    )
+    return _labelled(images, entry, split, classes)
 
 
-def _labelled(
-    images: Images,
-    labels: NDArray[np.int64],
-    names: tuple[str, ...],
-    entry: DataSet,
-    split: str,
-    digests: dict[str, str],
-    skipped: tuple[str, ...],
-    classes: Sequence[int | str] | None,
-) -> ImageSet:
+def _labelled(images: ImageSet, entry: DataSet, split: str, classes: Sequence[int | str] | None) -> ImageSet:
     complete = entry.rows_of(split)
-    subset = f"{split} subset: {len(labels):,} of {complete:,}" if len(labels) < complete else None
+    subset = f"{split} subset: {len(images):,} of {complete:,}" if len(images) < complete else None
     if subset and classes is not None:
-        subset += f" ({len(names)} of {len(entry.classes)} classes)"
-    return ImageSet(images, labels, names, entry.name, split, subset, digests, skipped)
+        subset += f" ({len(images.class_names)} of {len(entry.classes)} classes)"
+    return replace(images, name=entry.name, split=split, subset=subset)
 
 
 def _digits(entry: DataSet, split: str) -> ImageSet:

@@ -1,17 +1,19 @@
 """The register of experiments: the paper's ids and figure labels, and the module behind each, imported when asked for.
 
 A module of this room holds `SCALES` (the settings of "smoke", "laptop", for some "overnight", and "paper") and
-`run(settings, store, engine)`.
-A new experiment is a paragraph in `experiments.toml`.
+`run(settings, store, engine)`. A new experiment is a paragraph in `experiments.toml`, which also has the texts beside
+its numbers.
 """
 
+import tomllib
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from ...errors import SoftscopeError
 from ...lazy import lazily
-from .texts import register
 
 if TYPE_CHECKING:
     from .base import Experiment
@@ -19,6 +21,24 @@ if TYPE_CHECKING:
     from .verdict import Row as Row
 
 __getattr__ = lazily(__name__, {"base": ("reproduce",), "verdict": ("Row",)})
+
+
+@cache
+def register() -> dict[str, Any]:
+    """Every experiment by its id."""
+    return tomllib.loads((files(__package__) / "experiments.toml").read_text(encoding="utf-8"))
+
+
+def texts(experiment: str, **values: Any) -> dict[str, Any]:
+    """Its captions, notes and words above tables, as `Result` takes them, with `values` in the braces."""
+
+    def filled(kept: Any) -> Any:
+        if isinstance(kept, dict):
+            return {name: filled(text) for name, text in kept.items()}
+        return [filled(text) for text in kept] if isinstance(kept, list) else kept.format(**values)
+
+    own = register()[experiment]
+    return {name: filled(own[name]) for name in ("captions", "shown", "notes") if name in own}
 
 
 @dataclass(frozen=True)

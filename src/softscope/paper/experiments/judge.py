@@ -51,7 +51,7 @@ def source(*parts: Callable[..., Any]) -> str:
 
 @dataclass(frozen=True)
 class Detected:
-    """A trained network and the steps that measured it against its OOD set. Small, picklable."""
+    """A trained network and the steps that measured it against its OOD sets. Small, picklable."""
 
     network: TrainedNetwork
     steps: tuple[StepResult, ...]

@@ -13,10 +13,10 @@ import numpy as np
 
 from ...engine import Engine
 from ...runs import Store
+from . import texts
 from .base import Result, Settings
 from .judge import Detected, claim_tables, detected
 from .networks import Images, NetworkPlan, subsets
-from .texts import texts
 from .verdict import Mean, Row, Statement, printed
 
 if TYPE_CHECKING:

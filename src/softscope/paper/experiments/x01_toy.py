@@ -19,8 +19,8 @@ from ...features import FeatureSet
 from ...head import Head
 from ...metrics import accuracy, auroc
 from ...runs import Draft, StepResult, Store
+from . import texts
 from .base import Result, Settings
-from .texts import texts
 from .verdict import Mean, Row, Statement
 
 if TYPE_CHECKING:
@@ -42,11 +42,7 @@ class ToySettings(Settings):
     ring: tuple[float, float] = (3.0, 5.0)
 
 
-SCALES = {
-    "smoke": ToySettings(points=60, runs=1),
-    "laptop": ToySettings(runs=5),
-    "paper": ToySettings(runs=20),
-}
+SCALES = {"smoke": ToySettings(points=60, runs=1), "laptop": ToySettings(runs=5), "paper": ToySettings(runs=20)}
 
 
 def run(settings: ToySettings, store: Store, engine: Engine) -> Result:

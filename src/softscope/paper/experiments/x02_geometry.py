@@ -15,8 +15,8 @@ from ...runs import Store
 from ..claims.optimum import descend
 from ..claims.order import discordance, slope_in_plane
 from ..claims.volume import compare, optimal_weights
+from . import texts
 from .base import Result, Settings
-from .texts import texts
 from .verdict import Mean, Row, Statement, printed
 
 
@@ -42,11 +42,10 @@ def run(settings: GeometrySettings, store: Store, engine: Engine) -> Result:
 
     start = perf_counter()
     drawn = {name: draw(name) for name in PICTURES}
-    vectors = {f"{name}-vector": to_svg(figure) for name, (figure, _) in drawn.items()}
+    vectors = {f"{name}-vector": to_svg(figure) for name, figure in drawn.items()}
     return Result(
         rows=_rows(settings),
-        figures={name: figure for name, (figure, _) in drawn.items()} | vectors,
-        captions={name: caption for name, (_, caption) in drawn.items()},
+        figures={**drawn, **vectors},
         **texts("X2"),
         seconds=perf_counter() - start,
     )

@@ -20,9 +20,9 @@ from ...head import Head
 from ...runs import Store
 from ..plots.weights import HeadGroup, pair_cosines, weight_histograms
 from ..training import TrainSettings
+from . import texts
 from .base import Result, Settings
 from .networks import Images, NetworkPlan, TrainedNetwork, trained
-from .texts import texts
 from .verdict import Mean, Row, Statement
 from .x09_five_sets import measured
 from .x09_plans import SCALES as BENCHMARK

@@ -33,10 +33,10 @@ from ...head import Head
 from ...metrics import auroc
 from ...runs import Draft, Store
 from ..training import Precision
+from . import texts
 from .base import Result, Settings
 from .judge import Detected, claim_tables, detected
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets
-from .texts import texts
 from .verdict import Kind, Mean, Reported, Row, Statement, printed
 from .x01_mnist import FASHION, MNIST, POINTS
 

@@ -20,10 +20,10 @@ from ...estimators import scores
 from ...estimators.softmax import log_odds
 from ...runs import Draft, Store
 from ..datasets import find
+from . import texts
 from .base import Result, Settings
 from .judge import Detected, claim_tables, detected
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets
-from .texts import texts
 from .triples import Search, landing, rank_triples
 from .verdict import Mean, Row, Statement
 

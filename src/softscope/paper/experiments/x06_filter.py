@@ -39,9 +39,9 @@ from ..filter import (
 )
 from ..filter import inputs as bits_of
 from ..training import TrainSettings
+from . import texts
 from .base import Result, Settings
 from .networks import Images
-from .texts import texts
 from .verdict import Mean, Row, Statement
 
 LEVELS = (0.5, 0.9, 0.99, 0.999)
@@ -156,10 +156,7 @@ def run(settings: FilterSettings, store: Store, engine: Engine) -> Result:
         figures=figures(first, climbs[0], known, test, *logits[0]),
         tables=tables(first, climbs[0], LEVELS),
         **texts(
-            "X6",
-            inputs=settings.inputs,
-            permutations=settings.permutations,
-            least=1 / (settings.permutations + 1),
+            "X6", inputs=settings.inputs, permutations=settings.permutations, least=1 / (settings.permutations + 1)
         ),
         subsets=[]
         if settings.data.train is None

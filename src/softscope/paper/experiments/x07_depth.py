@@ -13,10 +13,10 @@ from typing import Any
 from ...canonical import LATER
 from ...engine import Engine
 from ...runs import Store
+from . import texts
 from .base import Result, Settings
 from .judge import Detected, claim_tables, detected, detected_or_kept, record_name, together
 from .networks import Images, NetworkPlan
-from .texts import texts
 from .verdict import Mean, Row, Statement
 
 SHOWN = {"entropy": "U_entropy", "density": "U_density", "norm": "norm(z)", "familiarity": "max cos"}

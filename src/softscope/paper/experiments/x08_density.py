@@ -20,6 +20,7 @@ from ...metrics import auroc, balanced
 from ...runs import Draft, StepResult, Store
 from ...tuning import COMPONENTS, ComponentCount, Features, Search, Sets, Setting, Tried, spread_rows, tune, words
 from ..training import TrainSettings
+from . import texts
 from .base import Result, Settings
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
 from .verdict import Mean, Row, Statement
@@ -98,10 +99,8 @@ def run(settings: SearchSettings, store: Store, engine: Engine) -> Result:
     return Result(
         rows=[*_choice_rows(searches), *_outcome_rows(searches, softmax)],
         figures=_pictures(searches, softmax),
-        captions=_CAPTIONS,
         tables={"chosen": _chosen(searches, softmax), "settings": _settings(searches)},
-        shown={"chosen": "Mean AUROC over the OOD sets of what each rule chose, and of softmax, for each network."},
-        notes=_notes(settings, searches),
+        **_texts(settings, searches),
         subsets=[*subsets(networks), *_judged(settings)],
         seconds=sum(one.seconds for search in searches.values() for one in (*search.tried, *search.kernels)),
         timings={f"{name}: search, seconds": _seconds(search) for name, search in searches.items()},
@@ -249,41 +248,21 @@ def _pictures(searches: Searches, softmax: Mapping[str, float]) -> dict[str, Any
     return {"options": against_options(searches, softmax), "likelihood": against_likelihood(searches)}
 
 
-_CAPTIONS = {
-    "options": "Mean AUROC over the OOD sets of every setting tried, by each option; the line changes nothing but this "
-    "option of the paper's setting. E8: kernel density, three bandwidths, the best marked. OOD is the positive class, "
-    "sides are balanced; the scale is logarithmic in what is missing to 100. Choosing by AUROC looks at the OOD data.",
-    "likelihood": "What held-out likelihood says of AUROC, among settings on all neurons after the non-linearity: "
-    "distance of the mean log-likelihood from the best, logarithmic beyond 10; right is more likely.",
-}
-
-
-def _notes(settings: SearchSettings, searches: Searches) -> list[str]:
-    tried = sum(len(search.tried) for search in searches.values())
-    early = sum(not one.converged for search in searches.values() for one in search.tried)
-    propped = sum(one.remedied > 0 for search in searches.values() for one in search.tried)
-    own = next(iter(searches.values()))
-    zeros = ", ".join(f"{name} {search.zeros:.0%}" for name, search in searches.items())
-    return [
-        f"{settings.draws} draws of fit, neurons, ridge and layer a network (of 48 with 512 neurons), each with the "
-        "grid of covariance, z or log z, and components: first the paper's own, then those that differ from it in one "
-        "option (7 with 512 neurons), then, as far as there are more, the others at random. "
-        f"{tried} mixtures on {len(searches)} networks.",
-        "Rules: 'best', the paper's choice less the best other one is at least -0.1 points of mean AUROC, everything "
-        "else as in the paper's setting; 'consistently worse', the best kernel density less the best mixture is at "
-        "most 0. Both by the 95 % interval over data sets, one network each.",
-        "Choosing by AUROC looks at the OOD data. That is the paper's way; it bounds what a choice can reach. Held-out "
-        "likelihood is of a tenth of the training rows, as a density of z (log z carries its Jacobian), and compares "
-        "within one layer and one number of neurons only: the choice by likelihood is among all neurons that feed the "
-        "head. Both kinds of choice are judged on the same OOD sets.",
-        f"Exact zeros among training features: {zeros}. Such features have no density, so likelihood grows as the "
-        "ridge falls where neurons are silent.",
-        "K components start from the classes, 10 and 100 from k-means, so with ten classes K and 10 differ in their "
-        f"start alone. EM ended before it converged in {early} of {tried} settings (at most {settings.iterations} "
-        f"iterations); in {propped} a covariance was not invertible with its ridge and got a larger one.",
-        "Kernel densities stand on at most 10,000 training rows, their bandwidth 0.5, 1 and 2 times the one under "
-        f"which held-out rows are most likely: {len(own.kernels)} a network, beside {len(own.tried)} mixtures.",
-    ]
+def _texts(settings: SearchSettings, searches: Searches) -> dict[str, Any]:
+    every = [one for search in searches.values() for one in search.tried]
+    first = next(iter(searches.values()))
+    return texts(
+        "X8",
+        draws=settings.draws,
+        iterations=settings.iterations,
+        tried=len(every),
+        networks=len(searches),
+        zeros=", ".join(f"{name} {search.zeros:.0%}" for name, search in searches.items()),
+        early=sum(not one.converged for one in every),
+        propped=sum(one.remedied > 0 for one in every),
+        kernels=len(first.kernels),
+        mixtures=len(first.tried),
+    )
 
 
 def before(network: TrainedNetwork) -> StepResult:

@@ -18,13 +18,12 @@ from ...engine import Engine
 from ...estimators import LOG_OFFSET, Density, log_features
 from ...features import FeatureSet
 from ...runs import Store
-from . import table
+from . import table, texts
 from .base import Result
 from .judge import judged
 from .judgement import Judged
 from .networks import NetworkPlan, TrainedNetwork, subsets, trained
 from .table import CAUSES, COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, over_runs
-from .texts import texts
 from .transfer import TransferPlan, activations, transferred
 from .verdict import Mean, Row, Statement, printed
 from .x10_plans import GREY, LAST, SCALES, SCRATCH, TUNED, TransferSettings, activation_plans, plans
@@ -68,7 +67,7 @@ def run(settings: TransferSettings, store: Store, engine: Engine) -> Result:
         figures=_figures(kinds),
         captions=words["captions"],
         tables=tables(kinds),
-        shown=_SHOWN,
+        shown=words["shown"],
         notes=[
             _weights(settings),
             *_stand_ins(settings),
@@ -171,9 +170,7 @@ def _statements(kinds: Kinds) -> list[Row]:
         ),
         Row("cause 3, last layer less fine-tuned", difference(kinds[LAST], "overlap", tuned, "overlap"), unit="points"),
         Row(
-            "cause 3, in grey less in colour",
-            difference(kinds[GREY], "overlap", kinds[LAST], "overlap"),
-            unit="points",
+            "cause 3, in grey less in colour", difference(kinds[GREY], "overlap", kinds[LAST], "overlap"), unit="points"
         ),
     ]
 
@@ -182,30 +179,13 @@ def _equal_shares(own: Judged) -> list[float]:
     return [float(claims["T24"]["equal_share"]) for claims in own.numbers["claims"].values()]
 
 
-_SHOWN = {
-    "benchmark": "The paper's table: each of ours, fine-tuned, above the paper's line. AUROC in percent, mean over the "
-    "OOD sets, ± 1 standard error over runs; causes with our main density.",
-    "kinds": "Every kind of network, mean over the data sets; 'size' is the mean without signs, where they differ.",
-    "causes": "Causes and their parts in points of AUROC, mean over the OOD sets; in brackets the 95 % interval over "
-    "inputs, first run.",
-    "data": "What was learned, beside the paper's table_transferdatasets (training images, test images, classes, "
-    "pixels, epochs of the last layer + of fine-tuning).",
-}
-
-
 def tables(kinds: Kinds) -> dict[str, Table]:
-    """By name; those of `_SHOWN` are for people, the others for programs."""
+    """By name; those with words of their own (`shown`) are for people, the others for programs."""
     tuned = kinds[TUNED]
-    every = [own for lines in kinds.values() for runs in lines.values() for own in runs]
-    names = {
-        id(own): network_name(kind, own) for kind, lines in kinds.items() for runs in lines.values() for own in runs
-    }
-    reports = {
-        id(own): f"report-{own.name}-{kind.split(',')[0].replace(' ', '-')}"
-        for kind, lines in kinds.items()
-        for runs in lines.values()
-        for own in runs
-    }
+    by_kind = [(kind, own) for kind, lines in kinds.items() for runs in lines.values() for own in runs]
+    every = [own for _, own in by_kind]
+    names = {id(own): network_name(kind, own) for kind, own in by_kind}
+    reports = {id(own): f"report-{own.name}-{kind.split(',')[0].replace(' ', '-')}" for kind, own in by_kind}
 
     def name(own: Judged) -> str:
         return names[id(own)]

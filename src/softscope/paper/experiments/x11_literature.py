@@ -5,10 +5,10 @@ The networks are those of X9 at the same scale: whatever X9 has trained is read,
 
 from ...engine import Engine
 from ...runs import Store
+from . import texts
 from .base import Result
 from .literature import ALIKE, OURS, Line, beside, literature, ours, shared_pairs
 from .table import Lines
-from .texts import texts
 from .verdict import Mean, Reported, Row, Statement, printed
 from .x09_five_sets import measured, trained_how
 from .x09_plans import SCALES as SCALES

@@ -28,10 +28,10 @@ from ...features import FeatureSet
 from ...head import Head
 from ...images import ImageSet
 from ...runs import Draft, StepResult, Store
+from . import texts
 from .base import Result, Settings
 from .judge import flagged, source, together
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
-from .texts import texts
 from .verdict import Mean, Row, Statement
 
 #: dial -> the field of `Causes` that it turns.

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import texts
 from .verdict import Mean, Row, Statement
 from .x13_plans import BoardSettings
 
@@ -224,32 +225,14 @@ def picture(areas: Mapping[str, Areas]) -> "Figure":
     return figure
 
 
-SHOWN = {
-    "scores": "Every score over all pairs; near pairs are classes of the same data set that the network never saw. "
-    "FPR95: the share of OOD rows that pass where 95 % of the test rows do. Cost: CPU time per row with one thread, "
-    "median over cases, and the largest fitted state.",
-    "chosen elsewhere": "Leave one training set out: the single score with the best mean on all other training sets, "
-    "and what it reaches on this one.",
-    "parts": "Other parts of the combined score, chosen by mean + worst AUROC on all training sets but the one left "
-    "out, on whose pairs they are judged.",
-    "default": "The default by the rule that docs/consensus.md wrote down before the numbers.",
-}
-
-
-def notes(settings: BoardSettings, cases: list[dict[str, Any]]) -> list[str]:
-    """What was scored, and what refused."""
+def words(settings: BoardSettings, cases: list[dict[str, Any]]) -> dict[str, Any]:
+    """Words above the tables, and notes: what was scored, and what refused."""
     pairs = [f"{case['trained on']} / {ood}" for case in cases for ood in case[NUMBERS]]
     refused: dict[str, set[str]] = {}
     for case in cases:
         for name in case["refused"]:
             refused.setdefault(name, set()).add(case["trained on"])
-    return [
-        f"{len(pairs)} pairs of {len(training_sets(dict.fromkeys(pairs, 0.0)))} training sets, "
-        f"{sum(NEAR in pair for pair in pairs)} of them near. All test rows and all OOD rows are scored, OOD is the "
-        "positive class; the file has a 95 % interval for each AUROC.",
-        f"Near pairs of heads: of training sets with at least {settings.fewest} classes a third, drawn "
-        f"{settings.splits} times, is left out of a new head (logistic regression on the same features).",
-        "Every score has its default arguments. No parameter is chosen on OOD data; the parts of `consensus` were "
-        "chosen before, on other networks (docs/consensus.md).",
-        *(f"{name}: not on {', '.join(sorted(sets))}." for name, sets in sorted(refused.items())),
-    ]
+    near, sets = sum(NEAR in pair for pair in pairs), len(training_sets(dict.fromkeys(pairs, 0.0)))
+    own = texts("X13", pairs=len(pairs), near=near, sets=sets, fewest=settings.fewest, splits=settings.splits)
+    own["notes"] += [f"{name}: not on {', '.join(sorted(sets))}." for name, sets in sorted(refused.items())]
+    return own

@@ -23,7 +23,7 @@ from ...metrics import auroc, fpr_at_recall
 from ...runs import Draft, StepResult, Store
 from . import x13_board as board
 from .base import Result
-from .judge import source
+from .judge import Detected, source
 from .networks import TrainedNetwork, subsets, trained
 from .transfer import TransferPlan, transferred
 from .x13_board import NEAR, NUMBERS
@@ -54,23 +54,10 @@ class Case:
     ood: Mapping[str, FeatureSet]
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A network and the steps that scored it: the cheap scores, the full density, the choices of parts. Picklable."""
-
-    network: TrainedNetwork
-    steps: tuple[StepResult, ...]
-
-    @property
-    def seconds(self) -> float:
-        """Wall time of training, extraction and scoring, whenever they ran."""
-        return self.network.seconds + sum(float(step.provenance.get("seconds", 0.0)) for step in self.steps)
-
-
 def run(settings: BoardSettings, store: Store, engine: Engine) -> Iterator[Result]:
     """One network after the other, those that the store has first: a result after each, which says what is left."""
     plans = [*settings.networks, *settings.heads]
-    done: dict[int, Measured] = {}
+    done: dict[int, Detected] = {}
     for place in sorted(range(len(plans)), key=lambda number: not _has_features(store, plans[number])):
         work = partial(scored, store, settings)
         (done[place],) = engine.map(work, [plans[place]], threads=settings.threads, label="X13")
@@ -78,11 +65,11 @@ def run(settings: BoardSettings, store: Store, engine: Engine) -> Iterator[Resul
         yield _result(settings, [done[number] for number in sorted(done)], left)
 
 
-def _result(settings: BoardSettings, every: Sequence[Measured], left: Sequence[str]) -> Result:
+def _result(settings: BoardSettings, every: Sequence[Detected], left: Sequence[str]) -> Result:
     cheap, full, parts = ([line for own in every for line in _lines(own, i)] for i in range(3))
     cases = [board.joined(*two) for two in zip(cheap, full)]
     timings = [line for own in every for step in own.steps[:2] for line in step.json("timings")]
-    areas = board.by_score(cases)
+    areas, words = board.by_score(cases), board.words(settings, cases)
     tables = {"scores": board.score_lines(cases, timings), "cases": cases}
     if len(board.training_sets(areas[board.COMBINED])) > 1:
         chosen = board.chosen_parts(parts, areas)
@@ -91,17 +78,15 @@ def _result(settings: BoardSettings, every: Sequence[Measured], left: Sequence[s
     return Result(
         rows=board.rows(areas),
         figures={"leaderboard": board.picture(areas)},
-        captions={"leaderboard": "Every score on every pair, the best mean on top."},
         tables=tables,
-        shown={name: words for name, words in board.SHOWN.items() if name in tables},
-        notes=board.notes(settings, cases),
+        **words | {"shown": {name: text for name, text in words["shown"].items() if name in tables}},
         subsets=subsets([own.network for own in every]),
         seconds=sum(own.seconds for own in every),
         left=f"{len(left)} networks: {', '.join(left)}" if left else None,
     )
 
 
-def _lines(own: Measured, step: int) -> list[dict[str, Any]]:
+def _lines(own: Detected, step: int) -> list[dict[str, Any]]:
     """A step's lines; a transformer's OOD sets carry its name, as another network may have learned the same images."""
     lines: list[dict[str, Any]] = own.steps[step].json()
     if own.network.plan.net != "vit":
@@ -118,8 +103,8 @@ def _has_features(store: Store, plan: Any) -> bool:
     return any(store.run(plan, kind=type(plan).__name__).path.glob("features-*/manifest.json"))
 
 
-def scored(store: Store, settings: BoardSettings, plan: Any) -> Measured:
-    """The network of `plan` with its scores, or what the store has of it."""
+def scored(store: Store, settings: BoardSettings, plan: Any) -> Detected:
+    """The network of `plan` and the steps that scored it: the cheap scores, the full density, the choices of parts."""
     network = transferred(store, plan) if isinstance(plan, TransferPlan) else trained(store, plan)
     splits = settings.splits
     if not isinstance(network.plan, TransferPlan) or network.head.n_classes < settings.fewest:
@@ -133,7 +118,7 @@ def scored(store: Store, settings: BoardSettings, plan: Any) -> Measured:
         inputs = known | {"heads": heads, "source": source(*behind, cases_of), **inputs}
         return network.run.step(name, produce, inputs=inputs)
 
-    return Measured(
+    return Detected(
         network,
         (
             step("scores", partial(_measure, cases, cheap), measured, scores=cheap),

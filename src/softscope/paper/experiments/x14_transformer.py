@@ -10,6 +10,7 @@ from typing import Any
 from ...engine import Engine
 from ...runs import Store
 from ..training import TrainSettings
+from . import texts
 from .base import Result, Settings
 from .judge import judged
 from .judgement import Judged
@@ -62,12 +63,7 @@ def run(settings: TransformerSettings, store: Store, engine: Engine) -> Result:
     return Result(
         rows=rows,
         tables={"causes": [_causes(own, ood) for own in every for ood in own.diagnosis.ood]},
-        shown={"causes": "Causes in points of AUROC, as in X9."},
-        notes=[
-            "The paper has no such network: nothing here is compared with it. AdamW with a one-cycle rate of peak 1e-3 "
-            f"and decay 0.05, {settings.epochs} epochs of batches of {settings.batch}, crops and mirrors, no label "
-            "smoothing, no mixing of images. The last weights are taken.",
-        ],
+        **texts("X14", epochs=settings.epochs, batch=settings.batch),
         subsets=subsets([own.network for own in every]),
         seconds=sum(own.facts["seconds"] for own in every),
     )

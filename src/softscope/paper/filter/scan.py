@@ -91,13 +91,7 @@ def told(progress: Progress, inputs: int) -> Watch:
 
 
 def scan_in_store(
-    run: Run,
-    network: Scanned,
-    what: Range,
-    engine: Engine,
-    *,
-    threads: int | None = None,
-    watch: Watch | None = None,
+    run: Run, network: Scanned, what: Range, engine: Engine, *, threads: int | None = None, watch: Watch | None = None
 ) -> tuple[Statistics, float]:
     """Statistics of `what` and the wall seconds behind them, in steps of `run` that resume; on Ray in shards.
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...arrays import Floats
+from ...metrics import mean_interval
 from ...reporting.style import CLASS_COLOURS, INK, PAGE, new_figure, style
 
 if TYPE_CHECKING:
@@ -102,8 +102,9 @@ def dials(panels: Mapping[str, Curves]) -> "Figure":
 
 
 def _curve(axes: "Axes", values: Sequence[Sequence[float]], cause: str, k: int, *, thick: bool) -> None:
-    means = [float(np.mean(own)) for own in values]
-    halves = [_half(np.asarray(own, np.float64)) for own in values]
+    over = [mean_interval(own) for own in values]
+    means = [own.value for own in over]
+    halves = [own.high - own.value if len(runs) > 1 else 0.0 for own, runs in zip(over, values)]
     axes.errorbar(
         range(len(values)),
         means,
@@ -114,12 +115,3 @@ def _curve(axes: "Axes", values: Sequence[Sequence[float]], cause: str, k: int, 
         markersize=5 if thick else 3,
         label=cause,
     )
-
-
-def _half(values: Floats) -> float:
-    """Half the 95 % interval of the mean (Student's t); 0 for a single run."""
-    from scipy.special import stdtrit
-
-    if len(values) < 2:
-        return 0.0
-    return float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))

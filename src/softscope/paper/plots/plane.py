@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...estimators.softmax import entropy
-from ...geometry import Plane
+from ...geometry import Plane, square_window
 from ...head import Head
 from ...reporting.style import CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN, class_look, new_figure, style, to_png
 
@@ -72,7 +72,7 @@ def map_uncertainty(
     axes: "Axes", uncertainty: Callable[[Floats], NDArray], clouds: list[Cloud], threshold: float | None
 ) -> Any:
     """An uncertainty over the window that holds all `clouds`, the points on top, and the line U = `threshold`."""
-    window = _window(np.concatenate([cloud.points for cloud in clouds]))
+    window = square_window(np.concatenate([cloud.points for cloud in clouds]))
     xs, ys = (np.linspace(low, high, _GRID) for low, high in window)
     grid = np.stack(np.meshgrid(xs, ys), axis=-1)
     values = uncertainty(grid.reshape(-1, 2)).reshape(_GRID, _GRID)
@@ -114,13 +114,6 @@ def _scatter(axes: "Axes", cloud: Cloud) -> None:
     for index in np.unique(cloud.labels):
         x, y = cloud.points[cloud.labels == index].T
         axes.scatter(x, y, **edge | class_look(int(index)), label=f"train, class {index}")
-
-
-def _window(points: NDArray) -> list[tuple[float, float]]:
-    """Ranges of both coordinates: equally long, so that angles show as they are, with a margin of 6 %."""
-    low, high = points.min(axis=0), points.max(axis=0)
-    half = 0.56 * max(float((high - low).max()), 1e-9)
-    return [(float(centre) - half, float(centre) + half) for centre in (low + high) / 2]
 
 
 _ROWS, _COLUMNS = 3, 4
@@ -199,7 +192,7 @@ def triple_spread(names: list[str], entropy: list[float], density: list[float], 
     return figure
 
 
-_GRID, _POINTS = 90, 250
+_SMALL_GRID, _POINTS = 90, 250
 
 
 @dataclass(frozen=True)
@@ -259,8 +252,8 @@ def _plane(axes: "Axes", layer: Layer) -> None:
     low, high = whole.min(axis=0), whole.max(axis=0)
     margin = 0.05 * (high - low)
     (left, bottom), (right, top) = low - margin, high + margin
-    mesh = np.stack(np.meshgrid(np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID)), axis=-1)
-    values = entropy(layer.head.logits(plane.lift(mesh.reshape(-1, 2)))).reshape(_GRID, _GRID)
+    mesh = np.stack(np.meshgrid(np.linspace(left, right, _SMALL_GRID), np.linspace(bottom, top, _SMALL_GRID)), axis=-1)
+    values = entropy(layer.head.logits(plane.lift(mesh.reshape(-1, 2)))).reshape(_SMALL_GRID, _SMALL_GRID)
     axes.imshow(
         values, extent=(left, right, bottom, top), origin="lower", cmap=f"{CONFIDENCE_MAP}_r", vmin=0.0,
         vmax=float(np.log(layer.head.n_classes)), aspect="auto", interpolation="bilinear",

@@ -10,17 +10,7 @@ from numpy.typing import NDArray
 from ...estimators.softmax import entropy
 from ...geometry import Plane
 from ...head import Head
-from ...reporting.style import (
-    CLASS_COLOURS,
-    CLASS_MARKERS,
-    CONFIDENCE_MAP,
-    FAINT,
-    INK,
-    PAGE,
-    TRAIN,
-    new_figure,
-    style,
-)
+from ...reporting.style import CLASS_COLOURS, CLASS_MARKERS, CONFIDENCE_MAP, FAINT, INK, PAGE, TRAIN, new_figure, style
 from .plane import Cloud, confidence_bar, map_final_layer
 
 if TYPE_CHECKING:

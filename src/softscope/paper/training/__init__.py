@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from .loop import EpochRecord as EpochRecord
     from .loop import TrainResult as TrainResult
     from .loop import train as train
-    from .scoring import Evaluation as Evaluation
-    from .scoring import evaluate as evaluate
+    from .parts import Evaluation as Evaluation
+    from .parts import evaluate as evaluate
 
-__getattr__ = lazily(__name__, {"loop": ("EpochRecord", "TrainResult", "train"), "scoring": ("Evaluation", "evaluate")})
+__getattr__ = lazily(__name__, {"loop": ("EpochRecord", "TrainResult", "train"), "parts": ("Evaluation", "evaluate")})
 
 __all__ = ["Augment", "EpochRecord", "Evaluation", "Precision", "TrainResult", "TrainSettings", "evaluate", "train"]

@@ -17,7 +17,7 @@ from ...canonical import content_digest, parse_json, plain
 from ...errors import SoftscopeError
 from ...files import read_safetensors, write_safetensors
 from ...torch_door import nn, torch
-from .averaging import WeightAverage
+from .parts import WeightAverage
 from .settings import TrainSettings
 
 log = logging.getLogger(__name__)

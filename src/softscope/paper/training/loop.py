@@ -14,11 +14,9 @@ from ...errors import SoftscopeError
 from ...progress import Progress, silent
 from ...torch_door import best_device, keep_freed_memory, nn, reproducible, torch
 from ..nets import in_memory_order
-from .augment import augmented
-from .averaging import BATCH_NORM_IMAGES, WeightAverage, estimating_batch_norm
 from .checkpoint import TrainingState, fingerprint, load_checkpoint, save_checkpoint
+from .parts import BATCH_NORM_IMAGES, WeightAverage, as_tensors, augmented, estimating_batch_norm, evaluate
 from .precision import batch_loss, choose_precision, has_bfloat16, step_times
-from .scoring import as_tensors, evaluate
 from .settings import Precision, TrainSettings
 
 log = logging.getLogger(__name__)
@@ -188,10 +186,7 @@ class _Run:
     def _precision(self) -> Precision:
         x, y = self.x[: self.settings.batch], self.y[: self.settings.batch]
         return choose_precision(
-            self.settings.precision,
-            self.steps,
-            has_bfloat16(x.device),
-            lambda: step_times(self.net, x, y),
+            self.settings.precision, self.steps, has_bfloat16(x.device), lambda: step_times(self.net, x, y)
         )
 
     def _save(self) -> None:

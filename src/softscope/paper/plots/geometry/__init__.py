@@ -1,6 +1,6 @@
 """The geometry pictures of the paper (X2) and of the claims' evidence, by name: `draw("fig_vecfield")`.
 
-Each picture is a function without arguments that returns a `Figure` and a caption that stands alone.
+Each picture is a function without arguments that returns a `Figure`; captions stand with X2 in `experiments.toml`.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from . import diagrams, evidence, regions
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PICTURES: "dict[str, Callable[[], tuple[Figure, str]]]" = {
+PICTURES: "dict[str, Callable[[], Figure]]" = {
     "fig_valid_ood_region": regions.valid_regions,
     "fig_optimal": regions.optimal_and_general,
     "fig_vecfield": regions.vector_fields,
@@ -29,8 +29,8 @@ PICTURES: "dict[str, Callable[[], tuple[Figure, str]]]" = {
 }
 
 
-def draw(name: str) -> "tuple[Figure, str]":
-    """The picture called `name`, in the project's style, and its caption."""
+def draw(name: str) -> "Figure":
+    """The picture called `name`, in the project's style."""
     if name not in PICTURES:
         raise SoftscopeError(f"no picture is called {name!r}", f"Known: {', '.join(PICTURES)}")
     with style():

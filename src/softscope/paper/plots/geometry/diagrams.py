@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _GENERAL = np.array([[1.1, 0.55], [-0.75, 0.95], [-0.1, -1.0]])
 
 
-def linear_approximation() -> "tuple[Figure, str]":
+def linear_approximation() -> "Figure":
     """fig_geom_linearapprox: pairs of hyperplanes around each boundary, and the exact region."""
     reach, logit_t = 3.4, 1.6
     head = Head(_GENERAL)
@@ -36,15 +36,10 @@ def linear_approximation() -> "tuple[Figure, str]":
         arrow(axes, middle - half, middle + half, color=OOD, width=1.0, both=True)
         note(axes, f"$2\\alpha_{{{i + 1}{j + 1}}}\\,\\|w_{i + 1}-w_{j + 1}\\|$", tuple(middle - 0.5 * along), color=OOD)
     weights(axes, head)
-    return figure, (
-        "The linear approximation of the valid OOD region of U_max (orange) for three classes in the plane and a "
-        "general structure: around each decision boundary (thin) a strip of half width alpha_ij norm(w_i - w_j), "
-        "with alpha_ij = logit(t) / norm(w_i - w_j)^2 on both sides (T8). Dashed: the exact region, which contains "
-        "it (T11), bulges where the three strips meet, and joins it far out (T10). Arrows: the weights."
-    )
+    return figure
 
 
-def vector_geometry() -> "tuple[Figure, str]":
+def vector_geometry() -> "Figure":
     """fig_vector_geom: z = beta d_12 + alpha (w_1 - w_2), and how fast the exact region becomes the linear one."""
     head, logit_t, reach = Head(_GENERAL), 1.6, 3.4
     figure = new_figure(PAGE, 2.9)
@@ -62,15 +57,10 @@ def vector_geometry() -> "tuple[Figure, str]":
     note(left, r"$\alpha(w_1-w_2)$", tuple(base + 0.5 * step + np.array([0.25, 0.5])), color=OOD)
     note(left, "$z$", tuple(base + step + np.array([0.25, 0.12])))
     _excess_against_distance(right)
-    return figure, (
-        "(a) A point as a step beta along the decision boundary of classes 1 and 2 and a step alpha across it; "
-        "dashed: the edge of the exact region of U_max. (b) How much wider the exact region is than the linear one "
-        "at distance beta: it falls as exp(-beta delta), delta = w_1'd - w_3'd the lead over the third class along "
-        "the boundary (T10). Where three classes tie, delta = 0 and it does not fall."
-    )
+    return figure
 
 
-def derivative() -> "tuple[Figure, str]":
+def derivative() -> "Figure":
     """fig_derviative_k3: the derivative of s_max by cos(theta), which is positive."""
     figure = new_figure(COLUMN, 2.5)
     axes = figure.subplots()
@@ -83,14 +73,10 @@ def derivative() -> "tuple[Figure, str]":
     )
     axes.set_ylim(bottom=-0.1)
     axes.legend(title=r"$\|w\|\,\|z\|$", ncols=2)
-    return figure, (
-        "Derivative of the confidence s_max by cos(theta), for three classes of the optimal structure and z in the "
-        "plane of the weights, theta its angle to the leading weight (0 to the boundary at 60 degrees). It is "
-        "positive throughout, so less familiar means less confident there (T15); the paper prints the opposite sign."
-    )
+    return figure
 
 
-def budget() -> "tuple[Figure, str]":
+def budget() -> "Figure":
     """fig_costheta_diag_w2: the terms of the paper's inequality on the exponential curve, and where it fails."""
     classes, c = 10, 5.0
     weight = simplex(classes)
@@ -103,13 +89,7 @@ def budget() -> "tuple[Figure, str]":
     _on_the_curve(left, before, after, c, "a  straight from $w_1$ towards $w_2$")
     _on_the_curve(right, *_discordant_pair(classes, c), c, "b  a pair ordered the other way")
     left.set_ylabel(r"$\exp\,c(\cos_j-\cos_1)$")
-    return figure, (
-        f"Why a lower max cos usually means a higher U_max (T16), K = {classes}, norm {c:g}. U_max is ordered by the "
-        "sum of exp(c (cos_j - cos_1)) over the other classes: each is a dot on the curve, before (hollow) and after "
-        "(filled) z becomes less familiar. (a) Along the rotation of the proof every gap to the leading class "
-        "shrinks, so the sum grows. (b) Between two arbitrary points max cos can fall while the runner-up falls "
-        "further: the sum shrinks, and the less familiar point is the more confident one."
-    )
+    return figure
 
 
 def _on_the_curve(axes: "Axes", before: Floats, after: Floats, c: float, title: str) -> None:

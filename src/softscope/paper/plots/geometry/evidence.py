@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def optimum() -> "tuple[Figure, str]":
+def optimum() -> "Figure":
     """evidence_T12: descent to the simplex, and what the other structures lose."""
     figure = new_figure(PAGE, 2.6)
     left, right = figure.subplots(1, 2)
@@ -39,15 +39,10 @@ def optimum() -> "tuple[Figure, str]":
         right.semilogy(list(classes_shown), lost, color=CLASS_COLOURS[k], marker=CLASS_MARKERS[k], ms=4, label=name)
     right.set(xlabel="classes K", ylabel="loss above the optimum", title="b  other structures at their own best")
     right.legend()
-    return figure, (
-        "Evidence for T12: free features of norm c_2 = 2 and free weights under cross-entropy with a penalty of "
-        "0.002 on the squared norms. (a) Gradient descent from every random start reaches the minimum that the bound "
-        "proves, at the optimal structure. (b) Sandwich, stack and lopsided structures, with their own best features "
-        "and scale, lose more the more classes there are."
-    )
+    return figure
 
 
-def order_small() -> "tuple[Figure, str]":
+def order_small() -> "Figure":
     """evidence_T15: max cos against confidence for three classes, and shares of discordant pairs."""
     rng, c = np.random.default_rng(0), 5.0
     figure = new_figure(PAGE, 2.8)
@@ -83,16 +78,10 @@ def order_small() -> "tuple[Figure, str]":
     right.set(xlabel="norm(w) norm(z)", ylabel="discordant pairs, %", title="b  pairs ordered the wrong way")
     right.legend(loc="upper left")
     right.set_ylim(top=24)
-    return figure, (
-        "Evidence for T15 and S1, optimal structure with three classes. (a) At fixed norm, confidence is a function "
-        "of max cos only in the plane of the weights (orange); off the plane (blue) points with the same max cos "
-        "differ, up to the bound of S2 (dashed). (b) Share of random pairs in which the less familiar point is the "
-        "more confident: none in the plane (H = 2), up to one in six off it. Max cos orders U_max as the norm goes "
-        "to 0, the gap between the two largest cosines as it grows."
-    )
+    return figure
 
 
-def order_large() -> "tuple[Figure, str]":
+def order_large() -> "Figure":
     """evidence_T16: discordant pairs against norm and against the number of classes."""
     rng = np.random.default_rng(1)
     figure = new_figure(PAGE, 2.6)
@@ -112,14 +101,10 @@ def order_large() -> "tuple[Figure, str]":
                      label=f"norm {norm:g}")  # fmt: skip
     right.set(xlabel="classes K (H = 4K)", ylabel="discordant pairs, %", title="b  against the number of classes")
     right.legend(loc="lower left")
-    return figure, (
-        "Evidence for T16, optimal structure: share of pairs, uniform on a sphere, in which the less familiar point "
-        "(lower max cos) is the more confident one. It grows with norm(w) norm(z) and falls with the number of "
-        "classes: the statement is an approximation, good for many classes and moderate norms."
-    )
+    return figure
 
 
-def volumes() -> "tuple[Figure, str]":
+def volumes() -> "Figure":
     """evidence_T17: the linear regions of random structures against the optimal one, and the rival for K = 4."""
     rng = np.random.default_rng(2)
     figure = new_figure(PAGE, 2.7)
@@ -146,15 +131,10 @@ def volumes() -> "tuple[Figure, str]":
     right.minorticks_off()
     right.set(xlabel="strength norm(w) $c_2$", ylabel="two pairs less optimal", title="b  a rival for K = 4, H = 3")
     right.legend()
-    return figure, (
-        "Evidence for T17. (a) Share of the ball of radius 2 c_2 inside the linear valid OOD region at norm(w) c_2 = "
-        "3: no random structure (blue) exceeds the optimal one (orange). (b) Not a theorem: for four classes, two "
-        "opposite pairs of weights at right angles have a larger region than the optimal structure where the curve "
-        "is above 0, at strengths of about 2 to 4."
-    )
+    return figure
 
 
-def extrapolation() -> "tuple[Figure, str]":
+def extrapolation() -> "Figure":
     """evidence_T21: density's region less softmax's is the extrapolation region; the four shares by separation."""
     head, mixture = THREE_CLASSES
     dense, soft = density_region(mixture, EPSILON), entropy_region(head, mixture, EPSILON)
@@ -170,12 +150,7 @@ def extrapolation() -> "tuple[Figure, str]":
     fill(panels[2], lambda z: dense.contains(z) & ~soft.contains(z), reach)
     _shares_by_distance(panels[3])
     figure.legend(loc="outside lower right", ncols=4, handlelength=1.6)
-    return figure, (
-        "Evidence for T21, epsilon = 0.05. Three Gaussian classes: what U_density flags (a), less what U_entropy "
-        "flags (b), is the softmax extrapolation region (c), the paper's cause 2. (d) Random Gaussian classes in the "
-        "plane with their Bayes classifier, points in a wide ball: the further apart the classes, the less is "
-        "flagged by softmax alone; density alone flags most."
-    )
+    return figure
 
 
 def _shares_by_distance(axes: "Axes") -> None:

@@ -32,11 +32,7 @@ if TYPE_CHECKING:
 EPSILON = 0.05
 TWO_CLASSES = (
     Head(np.array([[0.9, 0.35], [-0.9, -0.35]])),
-    KnownMixture(
-        [0.5, 0.5],
-        [[2.1, 0.9], [-2.0, -0.8]],
-        [[[0.45, -0.25], [-0.25, 0.6]], [[0.35, 0.2], [0.2, 0.75]]],
-    ),
+    KnownMixture([0.5, 0.5], [[2.1, 0.9], [-2.0, -0.8]], [[[0.45, -0.25], [-0.25, 0.6]], [[0.35, 0.2], [0.2, 0.75]]]),
 )
 _W3 = np.array([[1.0, 0.1], [-0.45, 0.9], [-0.55, -0.8]])
 THREE_CLASSES = (
@@ -47,7 +43,7 @@ THREE_CLASSES = (
 )
 
 
-def valid_regions() -> "tuple[Figure, str]":
+def valid_regions() -> "Figure":
     """fig_valid_ood_region: the region of each estimator, for two and for three classes."""
     figure = new_figure(PAGE, 2.0)
     panels = figure.subplots(1, 4)
@@ -69,17 +65,10 @@ def valid_regions() -> "tuple[Figure, str]":
             outline(axes, exact_region(head, logit_t), 4.4, colors=[INK], linewidths=0.8, linestyles="dashed")
         faint_points(axes, *mixture.sample(300, np.random.default_rng(1)))
         ellipses(axes, mixture, names=title.startswith(("a", "c")))
-    return figure, (
-        "Valid OOD regions (orange) for two and three Gaussian classes in the plane, epsilon = 0.05: a point in the "
-        "region is more uncertain than 95 % of training. Ellipses hold 95 % of their class. (a) Softmax confidence: "
-        "a slab around the decision boundary (thin line), the same for U_max and U_entropy (T5). (b, d) Density: "
-        "everything outside the clusters (T7). (c) Three classes: the linear approximation (T8, orange) and the "
-        "exact region of U_max (dashed), which contains it. Far from all training data softmax confidence flags only "
-        "a strip; density flags it all."
-    )
+    return figure
 
 
-def optimal_and_general() -> "tuple[Figure, str]":
+def optimal_and_general() -> "Figure":
     """fig_optimal: the optimal structure beside a general one of the same norms."""
     strength, reach = 3.0, 2.2
     angles = np.radians([80.0, 10.0, 215.0])
@@ -100,15 +89,10 @@ def optimal_and_general() -> "tuple[Figure, str]":
         _, _, points = grid(2.0, 400)
         disc = points[np.linalg.norm(points, axis=1) < 2.0]
         axes.set_xlabel(f"{region.contains(disc).mean():.0%} of the disc of radius $2c_2$")
-    return figure, (
-        "The optimal structure for three classes in the plane (weights at 120 degrees) and a general one of the same "
-        "norms, norm(w) c_2 = 3. Arrows: weights; their tips are also the class means, of norm c_2. Orange: the linear "
-        "valid OOD region at the lowest confidence of a class mean; dashed: the exact region of U_max; thin: decision "
-        "boundaries. The optimal structure leaves OOD inputs the larger region (T17)."
-    )
+    return figure
 
 
-def vector_fields() -> "tuple[Figure, str]":
+def vector_fields() -> "Figure":
     """fig_vecfield: where each uncertainty rises, for three classes in the plane."""
     head, mixture = THREE_CLASSES
     reach = 4.4
@@ -131,12 +115,7 @@ def vector_fields() -> "tuple[Figure, str]":
             x, y, *unit.T.reshape(2, *x.shape), color="black", scale=19, width=0.006, headwidth=3.6, pivot="mid"
         )
         ellipses(axes, mixture)
-    return figure, (
-        "Direction in which each uncertainty rises fastest (unit arrows: the gradients T1, T2 and T3 as corrected), "
-        "three classes in the plane; ellipses hold 95 % of a class. Background: rank of the uncertainty over the "
-        "square, dark = uncertain. Softmax uncertainty rises towards the decision boundaries wherever one starts, so "
-        "far from all training data it is low; density uncertainty rises away from the training data."
-    )
+    return figure
 
 
 def _ranks(title: str, head: Head, mixture: KnownMixture, points: Floats) -> Floats:

