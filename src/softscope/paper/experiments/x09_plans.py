@@ -3,7 +3,7 @@
 Every image is 32x32 RGB; MNIST and Fashion-MNIST are brought to that format by the network's own input rule. The paper
 trains for 100 epochs by a public script (huyvnphan/PyTorch_CIFAR10): SGD with Nesterov momentum, one-cycle rate with a
 peak of 1e-2, weight decay 1e-2, batches of 256, crops and mirrors. Scale overnight follows it in decay and augmentation
-with a higher peak, which gets there in fewer epochs; laptop and paper have peak 0.1 and decay 5e-4.
+with a higher peak, for fewer epochs: too few for CIFAR (docs/benchmark.md); laptop and paper have peak 0.1 and 5e-4.
 """
 
 from collections.abc import Mapping
