@@ -28,7 +28,7 @@ from ...geometry import structure_report, valid_threshold
 from ...head import Head
 from ...metrics import auroc, auroc_difference, balanced
 from ...runs import Draft, StepResult, Store
-from .judgement import Judged
+from .judgement import Judged, NotInStore
 from .networks import NetworkPlan, TrainedNetwork, is_trained, trained
 
 OF_LOGITS = ("max", "entropy", "cool")
@@ -103,23 +103,13 @@ class Detected:
 
 
 @dataclass(frozen=True)
-class KeptDetection(Detected):
+class KeptDetection(NotInStore, Detected):
     """What a result kept of a network (`Detected.record`) that the store lacks."""
 
     network: TrainedNetwork = field(init=False, repr=False)
     steps: tuple[StepResult, ...] = field(init=False, repr=False)
     known: NetworkPlan
     kept: dict[str, Any]
-
-    @property
-    def plan(self) -> NetworkPlan:
-        """What determined the network."""
-        return self.known
-
-    @property
-    def in_store(self) -> bool:
-        """Whether its weights and features are at hand."""
-        return False
 
     @property
     def numbers(self) -> dict[str, Any]:

@@ -118,15 +118,10 @@ class Judged:
         return 100 * self.diagnosis.causes[ood].rounding.value > MINOR
 
 
-@dataclass(frozen=True)
-class Kept(Judged):
-    """A network that a result kept (`Judged.record`) and the store lacks: its weights and features are elsewhere."""
+class NotInStore:
+    """What both kinds of kept networks share: the plan is known, weights and features are elsewhere."""
 
-    network: TrainedNetwork = field(init=False, repr=False)
-    step: StepResult = field(init=False, repr=False)
-    further: None = field(init=False, repr=False)
     known: NetworkPlan
-    file: Path
 
     @property
     def plan(self) -> NetworkPlan:
@@ -137,6 +132,17 @@ class Kept(Judged):
     def in_store(self) -> bool:
         """Whether its weights and features are at hand."""
         return False
+
+
+@dataclass(frozen=True)
+class Kept(NotInStore, Judged):
+    """A network that a result kept (`Judged.record`) and the store lacks: its weights and features are elsewhere."""
+
+    network: TrainedNetwork = field(init=False, repr=False)
+    step: StepResult = field(init=False, repr=False)
+    further: None = field(init=False, repr=False)
+    known: NetworkPlan
+    file: Path
 
     @cached_property
     def head(self) -> Head | None:
