@@ -72,11 +72,11 @@ def test_processes_give_what_one_process_gives_to_the_last_bit(world, train):
 def test_ray_gives_what_processes_give(world, train):
     pytest.importorskip("ray")
     with sharded_features(train, HERE, shard_rows=300) as shards:
-        here = Guard.fit(world.head, shards, world.calibration)
+        here = Guard.fit(world.head, shards, world.calibration, estimator="density")
     with sharded_features(train, Engine("ray", workers=2, progress=False), shard_rows=300) as shards:
-        there = Guard.fit(world.head, shards, world.calibration)
+        there = Guard.fit(world.head, shards, world.calibration, estimator="density")
     assert all(np.array_equal(a, b) for a, b in zip(here.estimator.state().values(), there.estimator.state().values()))
-    whole = Guard.fit(world.head, FeatureSet.open(train), world.calibration)
+    whole = Guard.fit(world.head, FeatureSet.open(train), world.calibration, estimator="density")
     assert np.allclose(there.thresholds, whole.thresholds, rtol=1e-9, atol=0)
     assert len(there.estimator.mixture_.history) == len(whole.estimator.mixture_.history)
 
