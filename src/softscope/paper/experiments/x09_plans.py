@@ -76,8 +76,8 @@ SCALES = {
         runs=3,
         recipes={
             "mnist": Recipe(epochs=3),
-            "fashion_mnist": Recipe(epochs=10),
-            "svhn": Recipe(epochs=6),
+            "fashion_mnist": Recipe(epochs=8),
+            "svhn": Recipe(epochs=5),
             "cifar10": Recipe(epochs=20),
             "cifar100": Recipe(epochs=25),
         },
