@@ -8,6 +8,7 @@ import pytest
 
 from softscope.engine import Engine
 from softscope.estimators import ESTIMATORS, estimator
+from softscope.files import write_json
 from softscope.metrics import auroc, fpr_at_recall
 from softscope.paper.experiments import x13_board as board
 from softscope.paper.experiments import x13_leaderboard
@@ -66,6 +67,29 @@ def test_it_runs_again_from_the_store_without_a_fit(store, result, monkeypatch):
     monkeypatch.setattr(x13_leaderboard, "source", lambda *parts: _sources(parts))
     *_, again = run(SMOKE, store, Engine(workers=1, progress=False))
     assert again.tables == result.tables
+
+
+def test_another_machine_goes_on_from_what_the_result_kept(store, result, tmp_path, monkeypatch):
+    for name, record in result.kept.items():
+        write_json(tmp_path / "X13" / name, record)
+    monkeypatch.setattr(x13_leaderboard, "trained", None)
+    monkeypatch.setattr(x13_leaderboard, "transferred", None)
+    empty = Store(tmp_path / "store", results=tmp_path)
+    *_, again = run(SMOKE, empty, Engine(workers=1, progress=False))
+    assert again.tables == result.tables
+    assert again.rows == result.rows
+    assert again.subsets == result.subsets
+    assert again.kept == {}, "a record is written by the machine that has the network"
+
+
+def test_a_record_that_lacks_a_score_of_today_is_not_read(store, result, tmp_path, monkeypatch):
+    for name, record in result.kept.items():
+        numbers = record["numbers"] | {"scores": record["numbers"]["scores"][1:]}
+        write_json(tmp_path / "X13" / name, record | {"numbers": numbers})
+    calls = []
+    monkeypatch.setattr(x13_leaderboard, "trained", lambda _, plan: calls.append(plan) or trained(store, plan))
+    next(run(SMOKE, Store(tmp_path / "store", results=tmp_path), Engine(workers=1, progress=False)))
+    assert calls == [SMOKE.networks[0]]
 
 
 def test_what_the_store_has_comes_first(store, result, tmp_path):
@@ -180,6 +204,9 @@ def test_scale_overnight_reads_the_networks_of_x9_and_x14():
     runs = x09_plans.SCALES["overnight"].single_runs()
     assert plans[:5] == tuple(x09_plans.plans(runs[0]))
     assert plans[5] == x14_transformer.plan(x14_transformer.SCALES["laptop"])
+    learned, (unseen,) = plans[6].data, plans[6].ood
+    assert learned.dataset == unseen.dataset == "cifar100"
+    assert not set(learned.classes) & set(unseen.classes)
 
 
 def test_the_linear_head_of_two_classes_has_two_rows():

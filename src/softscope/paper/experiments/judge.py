@@ -134,13 +134,18 @@ def record_name(plan: NetworkPlan) -> str:
     return f"networks/{plan.data.name}-{plan.training.seed}-{fingerprint(plain(plan, 'plan'))[:12]}.json"
 
 
-def detected_or_kept(store: Store, experiment: str, plan: NetworkPlan) -> Detected:
-    """As `detected`; where the store lacks the network and a result kept it, what was kept."""
+def kept_detection(store: Store, experiment: str, plan: NetworkPlan) -> KeptDetection | None:
+    """What a result of `experiment` kept of the network, if the store lacks it."""
     file = store.results / experiment / record_name(plan)
     if is_trained(store, plan) or not file.is_file():
-        return detected(store, plan)
+        return None
     with reading(file, "JSON"):
         return KeptDetection(plan, parse_json(existing_file(file).read_bytes()))
+
+
+def detected_or_kept(store: Store, experiment: str, plan: NetworkPlan) -> Detected:
+    """As `detected`; where the store lacks the network and a result kept it, what was kept."""
+    return kept_detection(store, experiment, plan) or detected(store, plan)
 
 
 def detected(store: Store, plan: NetworkPlan, **further: Callable[[TrainedNetwork, Draft], None]) -> Detected:

@@ -6,7 +6,7 @@ far (another data set) or near (classes of the same data set that the network ne
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from time import process_time
 from typing import Any
@@ -23,8 +23,8 @@ from ...metrics import auroc, fpr_at_recall
 from ...runs import Draft, StepResult, Store
 from . import x13_board as board
 from .base import Result
-from .judge import Detected, source
-from .networks import TrainedNetwork, subsets, trained
+from .judge import Detected, kept_detection, record_name, source
+from .networks import TrainedNetwork, trained
 from .transfer import TransferPlan, transferred
 from .x13_board import NEAR, NUMBERS
 from .x13_plans import SCALES, BoardSettings
@@ -33,6 +33,7 @@ __all__ = ["SCALES", "run"]
 
 #: mixtures beside the paper's K full covariances by EM: one covariance for all classes, one Gaussian for all rows
 MIXTURES = ("density(covariance='tied')", "density(components=1)")
+CHEAP = [name for name in ESTIMATORS if name != "density"] + [*MIXTURES]
 #: K full covariances of H x H have at most so many numbers, 15 classes of 1,280 features: more take long on one core
 FULL_NUMBERS = 2.5e7
 #: scores that `consensus` could have as parts, and how many of them
@@ -54,11 +55,24 @@ class Case:
     ood: Mapping[str, FeatureSet]
 
 
+class Scored(Detected):
+    """A trained network and the steps that scored it: the cheap scores, the full density, the choices of parts."""
+
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """The `lines` of each step and what the scores cost; `scores` that were asked for."""
+        timings = [line for step in self.steps[:2] for line in step.json("timings")]
+        return {"lines": [step.json() for step in self.steps], "timings": timings, "scores": CHEAP}
+
+
 def run(settings: BoardSettings, store: Store, engine: Engine) -> Iterator[Result]:
-    """One network after the other, those that the store has first: a result after each, which says what is left."""
+    """One network after the other, those at hand first: a result after each, which says what is left.
+
+    What was scored of a network is kept beside the result, so that another machine goes on from there.
+    """
     plans = [*settings.networks, *settings.heads]
     done: dict[int, Detected] = {}
-    for place in sorted(range(len(plans)), key=lambda number: not _has_features(store, plans[number])):
+    for place in sorted(range(len(plans)), key=lambda number: not _at_hand(store, plans[number])):
         work = partial(scored, store, settings)
         (done[place],) = engine.map(work, [plans[place]], threads=settings.threads, label="X13")
         left = [plan.data.dataset for number, plan in enumerate(plans) if number not in done]
@@ -68,7 +82,7 @@ def run(settings: BoardSettings, store: Store, engine: Engine) -> Iterator[Resul
 def _result(settings: BoardSettings, every: Sequence[Detected], left: Sequence[str]) -> Result:
     cheap, full, parts = ([line for own in every for line in _lines(own, i)] for i in range(3))
     cases = [board.joined(*two) for two in zip(cheap, full)]
-    timings = [line for own in every for step in own.steps[:2] for line in step.json("timings")]
+    timings = [line for own in every for line in own.numbers["timings"]]
     areas, words = board.by_score(cases), board.words(settings, cases)
     tables = {"scores": board.score_lines(cases, timings), "cases": cases}
     if len(board.training_sets(areas[board.COMBINED])) > 1:
@@ -80,7 +94,8 @@ def _result(settings: BoardSettings, every: Sequence[Detected], left: Sequence[s
         figures={"leaderboard": board.picture(areas)},
         tables=tables,
         **words | {"shown": {name: text for name, text in words["shown"].items() if name in tables}},
-        subsets=subsets([own.network for own in every]),
+        subsets=list(dict.fromkeys(line for own in every for line in own.subsets)),
+        kept={record_name(own.plan): own.record() for own in every if own.in_store},
         seconds=sum(own.seconds for own in every),
         left=f"{len(left)} networks: {', '.join(left)}" if left else None,
     )
@@ -88,8 +103,8 @@ def _result(settings: BoardSettings, every: Sequence[Detected], left: Sequence[s
 
 def _lines(own: Detected, step: int) -> list[dict[str, Any]]:
     """A step's lines; a transformer's OOD sets carry its name, as another network may have learned the same images."""
-    lines: list[dict[str, Any]] = own.steps[step].json()
-    if own.network.plan.net != "vit":
+    lines: list[dict[str, Any]] = own.numbers["lines"][step]
+    if own.plan.net != "vit":
         return lines
     by_set = ("rows", NUMBERS, "AUROC")
     return [
@@ -98,13 +113,22 @@ def _lines(own: Detected, step: int) -> list[dict[str, Any]]:
     ]
 
 
-def _has_features(store: Store, plan: Any) -> bool:
-    """A step's manifest appears with the whole step."""
-    return any(store.run(plan, kind=type(plan).__name__).path.glob("features-*/manifest.json"))
+def _at_hand(store: Store, plan: Any) -> bool:
+    """Features in the store (a step's manifest appears with the whole step), or what an earlier result kept."""
+    features = store.run(plan, kind=type(plan).__name__).path.glob("features-*/manifest.json")
+    return any(features) or _kept(store, plan) is not None
+
+
+def _kept(store: Store, plan: Any) -> Detected | None:
+    """What an earlier result kept, if it has every score of today."""
+    own = kept_detection(store, "X13", plan)
+    return own if own is not None and own.numbers["scores"] == CHEAP else None
 
 
 def scored(store: Store, settings: BoardSettings, plan: Any) -> Detected:
-    """The network of `plan` and the steps that scored it: the cheap scores, the full density, the choices of parts."""
+    """The network of `plan`, trained and scored; where the store lacks it and a result kept it, what was kept."""
+    if (kept := _kept(store, plan)) is not None:
+        return kept
     network = transferred(store, plan) if isinstance(plan, TransferPlan) else trained(store, plan)
     splits = settings.splits
     if not isinstance(network.plan, TransferPlan) or network.head.n_classes < settings.fewest:
@@ -112,16 +136,15 @@ def scored(store: Store, settings: BoardSettings, plan: Any) -> Detected:
     known = {"features": network.made, "splits": splits, "source": source(cases_of, linear_head, kept_classes)}
     heads = network.run.step("unseen", partial(_unseen_heads, network, splits), inputs=known)
     cases = partial(cases_of, network, heads, splits)
-    cheap = [name for name in ESTIMATORS if name != "density"] + [*MIXTURES]
 
     def step(name: str, produce: Any, *behind: Any, **inputs: Any) -> StepResult:
         inputs = known | {"heads": heads, "source": source(*behind, cases_of), **inputs}
         return network.run.step(name, produce, inputs=inputs)
 
-    return Detected(
+    return Scored(
         network,
         (
-            step("scores", partial(_measure, cases, cheap), measured, scores=cheap),
+            step("scores", partial(_measure, cases, CHEAP), measured, scores=CHEAP),
             step("density", partial(_measure, cases, ["density"]), measured, limit=FULL_NUMBERS),
             step("parts", partial(_combine, cases), combined, pool=POOL),
         ),
