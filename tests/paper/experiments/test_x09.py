@@ -18,10 +18,11 @@ from softscope.metrics import balanced
 from softscope.paper.claims.trained import check_ensemble, check_entropy_preferred, check_mental, check_saturation
 from softscope.paper.experiments import find, load, reproduce
 from softscope.paper.experiments.base import Result
-from softscope.paper.experiments.judge import record_name
+from softscope.paper.experiments.judge import judged, record_name
 from softscope.paper.experiments.table import CAUSES, Lines, paper_lines
+from softscope.paper.experiments.x09_course import recipes
 from softscope.paper.experiments.x09_five_sets import _tables, densities, measured, rows, run
-from softscope.paper.experiments.x09_plans import NAMES, SCALES, FiveSettings, Recipe, plans
+from softscope.paper.experiments.x09_plans import NAMES, SCALES, FiveSettings, Recipe, plans, strong_decay
 from softscope.runs import Store
 
 TINY = replace(
@@ -68,7 +69,7 @@ def test_the_names_of_the_overnight_networks_stay_and_do_not_depend_on_the_numbe
     }
     assert names[3][:5] == names[1]
     assert len(set(names[3])) == 15
-    assert names[1][0] == "NetworkPlan-7b915b212493962706b9a2f3376c78a5"
+    assert names[1][0] == "NetworkPlan-8c884641645cb43c5c4adac120634ba0"
     assert [plan.training.augment for plan in plans(overnight)] == ["crop", "crop+flip", "crop", *2 * ["crop+flip"]]
 
 
@@ -207,6 +208,29 @@ def test_results_keep_what_another_machine_needs_to_go_on(store: Store, found: L
     assert again["tables"]["pairs"] == written["tables"]["pairs"]
     assert again["tables"]["benchmark"] == written["tables"]["benchmark"]
     assert again["tables"]["commands"] == [], "reports need features, which stayed behind"
+
+
+def test_two_recipes_stand_side_by_side_where_both_have_learned_as_long(store: Store, found: Lines) -> None:
+    settings = replace(TINY, runs=1, piecewise=True)
+    (first, second, _) = plans(strong_decay(settings))
+    shorter = replace(second, training=replace(second.training, epochs=1))
+    others = [judged(store, plan, densities=densities) for plan in (first, shorter)]
+    ours, other = recipes(found, others)
+    assert [line["data set"] for line in (ours, other)] == ["digits-0-1-2"] * 2
+    assert [line["peak, decay"] for line in (ours, other)] == ["0.1, 0.0005", "0.05, 0.01"]
+    assert ours["accuracy"] == f"{found['digits-0-1-2'][0].accuracy:.1f}"
+    assert other["U_density"] == f"{others[0].auroc('density'):.1f}"
+    assert other["cause 3"] == f"{100 - others[0].auroc('density'):.1f}"
+    largest = np.mean([others[0].network.head.cosines(z.array()).max(1).mean() for z in others[0].network.ood.values()])
+    assert other["max cos, OOD"] == f"{largest:.2f}"
+    last = list(run(settings, store, Engine(workers=1, progress=False)))[-1]
+    assert last.tables["recipes"] == [ours, other]
+
+
+def test_the_networks_with_the_authors_decay_are_those_that_results_keep() -> None:
+    kept = {path.name for path in (Path(__file__).parents[3] / "results" / "X9" / "networks").glob("*.json")}
+    strong = {record_name(plan).split("/")[1] for plan in plans(strong_decay(SCALES["overnight"]))}
+    assert {name.split("-")[0] for name in kept & strong} == {"mnist", "cifar10", "cifar100"}
 
 
 def test_a_damaged_record_of_a_network_is_one_line(store: Store, found: Lines, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """X9, beyond the paper: how accuracy, AUROCs and causes move in the course of a training.
 
 The snapshots that a plan keeps are measured on part of the images, the same for all of them: when does U_density
-overtake softmax, when does max cos approach 1 (T30), which cause shrinks as accuracy grows?
+overtake softmax, when does max cos approach 1 (T30), which cause shrinks as accuracy grows? And what does weight decay
+do to each of them: `recipes` sets two side by side.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,9 @@ from ...head import Head
 from ...metrics import accuracy, auroc, balanced
 from ...runs import Draft, StepResult
 from .judge import source
+from .judgement import Judged
 from .networks import Images, TrainedNetwork, snapshot_file
+from .table import Lines, value
 
 if TYPE_CHECKING:
     from ..nets import Net
@@ -110,3 +113,24 @@ def table(courses: Mapping[str, Sequence[Mapping[str, float]]]) -> list[dict[str
         for name, moments in courses.items()
         for one in moments
     ]
+
+
+def recipes(lines: Lines, others: Sequence[Judged]) -> list[dict[str, Any]]:
+    """For each data set that both recipes have learned in as many epochs, a line of each, of the first run."""
+    columns = {"accuracy": "accuracy", "plain-max": "U_max", "plain-entropy": "U_entropy", "density": "U_density"}
+    columns |= {"knn": "knn", "extrapolation": "cause 2", "overlap": "cause 3"}
+    out = []
+    for other in others:
+        first = next((own for own in lines.get(other.name, ()) if own.seed == other.seed), None)
+        if first is None or first.plan.training.epochs != other.plan.training.epochs:
+            continue
+        for own in (first, other):
+            training, cosines = own.plan.training, own.numbers["mental"]["sets"]
+            ood = np.mean([cosines[name]["largest"] for name in own.diagnosis.ood])
+            out.append(
+                {"data set": own.name, "peak, decay": f"{training.lr:g}, {training.weight_decay:g}"}
+                | {"epochs": str(training.epochs)}
+                | {heading: f"{value(own, column):.1f}" for column, heading in columns.items()}
+                | {"max cos, train": f"{cosines['train']['largest']:.2f}", "max cos, OOD": f"{ood:.2f}"}
+            )
+    return out
