@@ -303,6 +303,10 @@ class Advice:
     basis: str = ""
     choices: tuple[Choice, ...] = ()
 
+    def texts(self, *about: str) -> list[str]:
+        """What it says about these things, over all OOD sets."""
+        return [one.text for one in self.sentences if one.ood is None and one.about in about]
+
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
@@ -353,6 +357,10 @@ class Diagnosis:
     def stands_in(self) -> bool:
         """Whether no OOD data was given, so that stand-ins take its place."""
         return any(one.stand_in for one in self.ood.values())
+
+    def findings(self, level: Level) -> list[Finding]:
+        """The warnings, or the notes, of the self-check."""
+        return [finding for finding in self.self_check if finding.level == level]
 
     @property
     def row_scores(self) -> dict[str, dict[str, NDArray[np.float64]]]:

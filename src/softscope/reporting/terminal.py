@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..diagnosis.model import Diagnosis, Verdict
 from ..metrics import Interval
-from .verdict import action_of, other_steps, stand_in_lines
+from .verdict import FURTHER, action_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,12 +27,12 @@ def show(diagnosis: Diagnosis, *, verbose: bool = False, console: "Console | Non
     console = console or Console()
     advice = diagnosis.advice
     console.print(f"[{_COLOURS[advice.verdict]}]{escape(advice.verdict.upper())}[/]  {escape(advice.headline)}")
-    warnings = [finding for finding in diagnosis.self_check if finding.level == "warning"]
+    warnings = diagnosis.findings("warning")
     for finding in warnings if verbose else warnings[:_WARNINGS]:
         console.print(f"[yellow]warning:[/] {escape(finding.what)}. {escape(finding.hint)}")
     if len(warnings) > _WARNINGS and not verbose:
         console.print(f"[yellow]and {len(warnings) - _WARNINGS} more warnings: --verbose[/]")
-    for line in stand_in_lines(diagnosis):
+    for line in advice.texts("stand-ins"):
         console.print(f"[dim]{escape(line)}[/]")
     console.print(_table(diagnosis))
     action = action_of(diagnosis)
@@ -75,11 +75,10 @@ def _table(diagnosis: Diagnosis) -> "Table":
 def _rest(console: "Console", diagnosis: Diagnosis) -> None:
     from rich.markup import escape
 
-    for finding in diagnosis.self_check:
-        if finding.level == "note":
-            console.print(f"[dim]note: {escape(finding.what)}. {escape(finding.hint)}[/]")
+    for finding in diagnosis.findings("note"):
+        console.print(f"[dim]note: {escape(finding.what)}. {escape(finding.hint)}[/]")
     own = [sentence.text for sentence in diagnosis.advice.sentences if sentence.ood is not None]
-    for text in [*other_steps(diagnosis), *own]:
+    for text in [*diagnosis.advice.texts(*FURTHER), *own]:
         console.print(f"- {escape(text)}")
 
 
