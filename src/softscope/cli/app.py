@@ -8,8 +8,7 @@ from typer.core import TyperGroup
 from .. import __version__
 from .claims import claims
 from .data import data
-from .demo import demo
-from .diagnose import diagnose
+from .diagnose import demo, diagnose
 from .extract import extract
 from .filter import filter_
 from .guard import guard

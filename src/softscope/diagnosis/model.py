@@ -13,11 +13,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..canonical import parse_json, plain
+from ..canonical import decode, parse_json, plain
 from ..errors import SoftscopeError
 from ..files import existing_file, reading, write_bytes
 from ..metrics import Interval
-from .decoding import decode
 
 Floats = tuple[float, ...]
 Counts = tuple[int, ...]
@@ -427,7 +426,8 @@ class Diagnosis:
             raise SoftscopeError(
                 f"{where}: expected format {FORMAT!r}, found {kind!r}", "Run `softscope diagnose` again"
             )
-        return decode(cls, {key: value for key, value in tree.items() if key != "format"}, where)
+        diagnosis: Diagnosis = decode(cls, {key: value for key, value in tree.items() if key != "format"}, where)
+        return diagnosis
 
     @classmethod
     def from_json(cls, text: str) -> "Diagnosis":

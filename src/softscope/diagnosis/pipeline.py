@@ -27,6 +27,7 @@ from .details import (
     curves,
     histogram,
     inputs_of,
+    map_layer,
     mistakes_of,
     other_cosines,
     reliability,
@@ -35,7 +36,6 @@ from .details import (
     uncertainties,
 )
 from .held_out import LEAST_CLASSES, SPLITS, held_out_sets
-from .layer_map import map_layer
 from .model import Diagnosis, Finding
 from .scores import COMPARED, REQUIRED, Scored, chosen_estimators, labels_of, score_set
 from .selfcheck import check_inputs, self_check
