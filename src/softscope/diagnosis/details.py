@@ -31,8 +31,7 @@ from .model import (
     ThresholdTable,
 )
 from .resampling import Rows
-from .scores import Scored
-from .sets import COSINE_EDGES, Observed, confidence
+from .sets import COSINE_EDGES, Observed, Scored, confidence
 
 BINS = 60
 CURVE_POINTS = 190
