@@ -118,7 +118,7 @@ def _strip(axes: "Axes", search: Search, option: str) -> None:
 
 def _shown(search: Search) -> list[Tried]:
     """What is drawn: everything, or without OOD sets the settings whose likelihoods compare."""
-    return list(search.tried) if search.has_ood else search.comparable("after", search.features)
+    return list(search.tried) if search.has_ood else search.comparable
 
 
 def _height(search: Search, one: Tried) -> float:
@@ -162,7 +162,7 @@ def _kind(one: Tried) -> tuple[str, str]:
 
 def _scatter(axes: "Axes", search: Search) -> None:
     best = search.by_likelihood
-    own = search.comparable("after", search.features)
+    own = search.comparable
     for one in own:
         assert isinstance(one.setting, Setting)
         colour, marker = _LOOKS[one.setting.covariance]
