@@ -71,15 +71,12 @@ class Measured:
     @property
     def ceilings(self) -> dict[str, Ceiling]:
         """By OOD set; where a classifier came out below the best estimator it is raised to it."""
-        return {
-            name: replace(own.ceiling, auroc=self.causes[name].ceiling, raised=self.best_beats_ceiling(name))
-            for name, own in self.ceiling_scores.items()
-        }
-
-    def best_beats_ceiling(self, name: str) -> bool:
-        """Whether an estimator does better on this OOD set than the classifier that learned from it."""
-        best = max(score.auroc.value for score in self.scores[name].values())
-        return best > self.ceiling_scores[name].ceiling.auroc.value
+        out = {}
+        for name, own in self.ceiling_scores.items():
+            best = max(score.auroc.value for score in self.scores[name].values())
+            raised = best > own.ceiling.auroc.value
+            out[name] = replace(own.ceiling, auroc=self.causes[name].ceiling, raised=raised)
+        return out
 
     @property
     def mistakes(self) -> dict[str, Interval]:

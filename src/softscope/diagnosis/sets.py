@@ -89,34 +89,30 @@ def confidence(odds: Floats) -> Floats:
     return 1.0 / (1.0 + np.exp(odds))
 
 
-class RowScores:
+def row_scores(
+    head: Head, estimators: Mapping[str, Estimator], logits: NDArray, norms: Floats, familiarity: Floats
+) -> dict[str, Floats]:
     """Scores by name from the logits, norms and cosines of some rows: those of `estimators` that need no more.
 
     Each product z W' of a set is made once, however many scores read it.
     """
-
-    def __init__(self, head: Head, estimators: Mapping[str, Estimator]) -> None:
-        self._classes = head.n_classes
-        self._ranked = [name for name, item in estimators.items() if isinstance(item, LogitEstimator)]
-        self._geometric = [name for name in estimators if name in ("norm", "familiarity", "mental")]
-        self._gen = estimators["gen"].params() if isinstance(estimators.get("gen"), GEN) else None
-        self._temperature = float(estimators["cool"].params()["temperature"]) if "cool" in estimators else 1.0
-
-    def __call__(self, logits: NDArray, norms: Floats, familiarity: Floats) -> dict[str, Floats]:
-        narrow = logits.astype(np.float32, copy=False)
-        out = {name: logit_score(of).printed(narrow, 1.0).astype(np.float64) for name, of in PRINTED.items()}
-        warm = Tail.of(logits)
-        cool = Tail.of(logits, self._temperature) if "cool" in self._ranked else warm
-        out |= {name: logit_score(name).rank(warm, cool) for name in dict.fromkeys(("max", *self._ranked))}
-        geometric = {
-            "norm": lambda: -norms,
-            "familiarity": lambda: -familiarity,
-            "mental": lambda: mental_log_odds(norms, familiarity, self._classes),
-        }
-        out |= {name: geometric[name]() for name in self._geometric}
-        if self._gen is not None:
-            out["gen"] = log_generalised_entropy(logits, **self._gen)
-        return out
+    narrow = logits.astype(np.float32, copy=False)
+    out = {name: logit_score(of).printed(narrow, 1.0).astype(np.float64) for name, of in PRINTED.items()}
+    ranked = [name for name, item in estimators.items() if isinstance(item, LogitEstimator)]
+    warm = cool = Tail.of(logits)
+    if "cool" in ranked:
+        cool = Tail.of(logits, float(estimators["cool"].params()["temperature"]))
+    out |= {name: logit_score(name).rank(warm, cool) for name in dict.fromkeys(("max", *ranked))}
+    geometric = {
+        "norm": lambda: -norms,
+        "familiarity": lambda: -familiarity,
+        "mental": lambda: mental_log_odds(norms, familiarity, head.n_classes),
+    }
+    out |= {name: geometric[name]() for name in estimators if name in geometric}
+    gen = estimators.get("gen")
+    if isinstance(gen, GEN):
+        out["gen"] = log_generalised_entropy(logits, **gen.params())
+    return out
 
 
 def at_hand(features: FeatureSet, sharing: int) -> FeatureSet:
@@ -143,7 +139,6 @@ def observe(
     origin, features = features, at_hand(features, sharing)
     labels = features.labels if labelled else None
     rows = len(features)
-    read = RowScores(head, estimators or {})
     predicted, hashes = np.empty(rows, np.int64), np.empty(rows, np.uint64)
     true, norms, familiarity = (np.empty(rows) for _ in range(3))
     values: dict[str, Floats] = {}
@@ -155,7 +150,7 @@ def observe(
     for span, block in each_chunk(features, height):
         logits, cosines = head.logits(block), head.cosines(block)
         predicted[span], norms[span], familiarity[span] = logits.argmax(axis=1), head.norms(block), cosines.max(axis=1)
-        for name, scores in read(logits, norms[span], familiarity[span]).items():
+        for name, scores in row_scores(head, estimators or {}, logits, norms[span], familiarity[span]).items():
             values.setdefault(name, np.empty(rows))[span] = scores
         if labels is not None:
             gaps = logits[np.arange(len(logits)), labels[span]].astype(np.float64) - logits.max(axis=1)

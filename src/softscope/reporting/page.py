@@ -20,7 +20,7 @@ from ..files import first_line, write_bytes
 from ..metrics import Interval
 from .charts import outcome_bar, reliability_diagram, risk_diagram
 from .pictures import curve_pictures, layer_maps, strength_pictures, structure_picture
-from .tables import cause_table, class_table, confusions, measure_tables, score_table
+from .tables import cause_table, class_table, confusions, score_table
 from .threshold import gallery, slider
 from .thumbnails import ImageSource, thumbnails
 from .verdict import ICONS, summary
@@ -79,7 +79,6 @@ def render(diagnosis: Diagnosis, images: Mapping[str, ImageSource] | None = None
             summary=summary(diagnosis),
             icons=ICONS,
             table=score_table(diagnosis),
-            measures=measure_tables(diagnosis),
             causes=cause_table(diagnosis),
             outcome_bars={name: outcome_bar(name, inputs) for name, inputs in diagnosis.inputs.items()},
             slider=slider(diagnosis, shown),

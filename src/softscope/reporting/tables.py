@@ -1,11 +1,11 @@
-"""The page's tables and bars: AUROCs, further measures, causes, and the classes OOD inputs are taken for."""
+"""The page's tables and bars: AUROCs, causes, and the classes OOD inputs are taken for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ..diagnosis.model import Causes, ClassRow, Diagnosis, Score
+from ..diagnosis.model import Causes, ClassRow, Diagnosis
 from ..metrics import Interval
 from .charts import cause_bar, excess
 
@@ -125,15 +125,6 @@ def class_table(diagnosis: Diagnosis) -> list[ClassLine]:
     """Classes, the most false alarms of confidence first."""
     rows = sorted(diagnosis.by_class, key=lambda row: -row.false_alarms["plain-max"].value)
     return [ClassLine(diagnosis.classes[row.number], row) for row in rows]
-
-
-def measure_tables(diagnosis: Diagnosis) -> list[tuple[str, list[tuple[str, Score]]]]:
-    """Every measure of every estimator, on the mean and by OOD set, the best AUROC first."""
-    out = []
-    for name, scores in [("mean", diagnosis.mean_scores), *diagnosis.scores.items()]:
-        order = sorted(scores.items(), key=lambda item: -item[1].auroc.value)
-        out.append((name, [(diagnosis.estimators[key].symbol, score) for key, score in order]))
-    return out
 
 
 def cause_table(diagnosis: Diagnosis) -> CauseTable:
