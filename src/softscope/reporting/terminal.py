@@ -17,6 +17,7 @@ _COLOURS: dict[Verdict, str] = {
     "undecided": "bold",
 }
 _WARNINGS = 3
+_CAUSES = ("rounding", "temperature", "extrapolation", "misfit", "overlap_proper")
 
 
 def show(diagnosis: Diagnosis, *, verbose: bool = False, console: "Console | None" = None) -> None:
@@ -59,16 +60,10 @@ def _table(diagnosis: Diagnosis) -> "Table":
     rows = [*diagnosis.scores.items(), *([("mean", diagnosis.mean_scores)] if len(diagnosis.scores) > 1 else [])]
     for ood, scores in rows:
         causes = diagnosis.mean_causes if scores is diagnosis.mean_scores else diagnosis.causes[ood]
-        parts = {
-            "rounding": causes.rounding,
-            "temperature": causes.temperature,
-            "extrapolation": causes.extrapolation,
-            "misfit": causes.misfit,
-            "overlap": causes.overlap_proper,
-        }
+        parts: dict[str, Interval] = {part: getattr(causes, part) for part in _CAUSES}
         largest = max(parts, key=lambda part: parts[part].value)
         cells = [_ranged(scores[name].missed_at_95_accepted) for name in columns]
-        table.add_row(escape(ood), *cells, f"{largest} {100 * parts[largest].value:.1f}")
+        table.add_row(escape(ood), *cells, f"{largest.removesuffix('_proper')} {100 * parts[largest].value:.1f}")
     return table
 
 
