@@ -1,17 +1,19 @@
 """Strict JSON both ways, and hashes of it and of code: how settings name a run and its steps.
 
-`plain` makes values exact JSON; `parse_json` reads text that nobody vouches for.
+`plain` makes values exact JSON; `parse_json` reads text that nobody vouches for, and `decode` makes dataclasses of it.
 """
 
 import ast
 import hashlib
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -87,6 +89,45 @@ def _int(digits: str) -> int:
     if len(digits) > 20:  # none of ours has more than 64 bits; more may not fit a float
         raise ValueError(f"JSON with a number of {len(digits)} digits")
     return int(digits)
+
+
+def decode(kind: Any, value: Any, where: str) -> Any:
+    """JSON's `value` as the dataclass, dict, tuple or scalar that the type `kind` asks for; `where` names it in errors.
+
+    What doesn't fit is refused, not guessed; fields with a default came later, and older files may lack them.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (Union, UnionType):
+        (wanted,) = (option for option in inner if option is not NoneType)
+        return None if value is None else decode(wanted, value, where)
+    if is_dataclass(kind):
+        return _decode_dataclass(kind, value, where)
+    if origin is dict and isinstance(value, Mapping):
+        return {key: decode(inner[1], item, f"{where}.{key}") for key, item in value.items()}
+    if origin is tuple and isinstance(value, list):
+        if inner[0] in (float, int) and all(type(item) is inner[0] for item in value):
+            return tuple(value)
+        return tuple(decode(inner[0], item, f"{where}[{index}]") for index, item in enumerate(value))
+    if kind is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    if (origin is Literal and value in inner) or (kind in (int, str, bool) and type(value) is kind):
+        return value
+    expected = {dict: "a dict", tuple: "a list"}.get(origin) or getattr(kind, "__name__", str(kind))
+    raise SoftscopeError(f"{where}: expected {expected}, found {str(value)[:40]!r}", "Write the file again")
+
+
+def _decode_dataclass(kind: Any, value: Any, where: str) -> Any:
+    names = {field.name for field in fields(kind)}
+    later = {
+        field.name for field in fields(kind) if field.default is not MISSING or field.default_factory is not MISSING
+    }
+    if not isinstance(value, Mapping) or not names - later <= set(value) <= names:
+        keys = sorted((names ^ set(value)) - later) if isinstance(value, Mapping) else [type(value).__name__]
+        raise SoftscopeError(f"{where}: is not a {kind.__name__} ({', '.join(map(str, keys))})", "Write the file again")
+    hints = get_type_hints(kind)
+    return kind(**{name: decode(hints[name], value[name], f"{where}.{name}") for name in names & set(value)})
 
 
 def fingerprint(value: Any) -> str:

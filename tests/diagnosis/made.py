@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from softscope.diagnosis.scores import Scored
-from softscope.diagnosis.sets import COSINE_EDGES, Observed, row_hashes
+from softscope.diagnosis.sets import COSINE_EDGES, Observed, Scored, row_hashes
 from softscope.features import FeatureSet
 
 

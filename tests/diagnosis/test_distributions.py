@@ -5,8 +5,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
-from softscope.diagnosis.details import curves, histogram, threshold_table
-from softscope.diagnosis.layer_map import GRID, POINTS, map_layer
+from softscope.diagnosis.details import MAP_GRID, MAP_POINTS, curves, histogram, map_layer, threshold_table
 from softscope.features import FeatureSet
 from softscope.geometry import optimal_structure
 from softscope.head import Head
@@ -63,8 +62,12 @@ def test_the_map_holds_confidence_at_the_points_of_its_plane() -> None:
     sets = {"train": FeatureSet(flat[:400]), "test": FeatureSet(flat[400:600]), "ood": FeatureSet(flat[600:])}
     found = map_layer(head, sets, 0)
     assert sum(found.explained) == pytest.approx(1.0)
-    assert {name: len(points) for name, points in found.points.items()} == {"train": POINTS, "test": 200, "ood": POINTS}
-    assert np.shape(found.confidence) == (GRID, GRID)
+    assert {name: len(points) for name, points in found.points.items()} == {
+        "train": MAP_POINTS,
+        "test": 200,
+        "ood": MAP_POINTS,
+    }
+    assert np.shape(found.confidence) == (MAP_GRID, MAP_GRID)
     # The plane holds every feature here, so that a point's neighbours on the grid are about as confident as it is.
     (x, y), predicted = found.points["test"][0], found.classes["test"][0]
     z = flat[400:600][np.argmin(np.abs(np.linalg.norm(flat[400:600], axis=1) - np.hypot(x, y)))]

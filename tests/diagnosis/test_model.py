@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softscope.canonical import decode
 from softscope.diagnosis import Diagnosis
-from softscope.diagnosis.decoding import decode
 from softscope.diagnosis.model import OUTCOMES, Ceiling, Finding, Histogram, InputRow, Sentence, ThresholdTable
 from softscope.errors import SoftscopeError
 from softscope.metrics import Interval

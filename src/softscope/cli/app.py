@@ -8,8 +8,7 @@ from typer.core import TyperGroup
 from .. import __version__
 from .claims import claims
 from .data import data
-from .demo import demo
-from .diagnose import diagnose
+from .diagnose import demo, diagnose
 from .extract import extract
 from .filter import filter_
 from .guard import guard
@@ -54,14 +53,8 @@ def root(
     """When can a neural network's softmax confidence be trusted, and where it can't, why?"""
 
 
-app.command()(demo)
-app.command()(diagnose)
-app.command()(extract)
-app.add_typer(guard, name="guard")
-app.command()(score)
-app.command()(watch)
-app.command()(tune)
-app.add_typer(data, name="data")
-app.command()(claims)
-app.command()(reproduce)
+for command in (demo, diagnose, extract, score, watch, tune, claims, reproduce):
+    app.command()(command)
 app.command("filter")(filter_)
+app.add_typer(guard, name="guard")
+app.add_typer(data, name="data")

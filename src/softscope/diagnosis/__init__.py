@@ -3,6 +3,6 @@
 from .causes import cause_sizes
 from .model import Diagnosis
 from .pipeline import diagnose
-from .scores import COMPARED
+from .sets import COMPARED
 
 __all__ = ["COMPARED", "Diagnosis", "cause_sizes", "diagnose"]

@@ -10,14 +10,16 @@ given less than half) are left out, taken from what is left when as many are lef
 test inputs, so the latter is D - C itself on average over all such choices: nothing needs to be drawn.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..metrics import Interval, auroc, auroc_difference, balanced
+from ..metrics import Interval, auroc, auroc_difference, average_precision, balanced, fpr_at_recall
 from .ceiling import CeilingScores, find_ceiling
 from .model import Causes, Ceiling, Score
 from .resampling import (
@@ -27,11 +29,13 @@ from .resampling import (
     bootstrap_interval,
     complement,
     independent_mean,
+    mean_of,
     resampled,
+    stretch,
     value_of,
     widened,
 )
-from .scores import Scored, mean_scores, set_scores
+from .sets import Scored
 
 #: AUROCs that the causes need beyond those of the estimators.
 CLEAR = {"cool": "cool on clear inputs", "density": "density on clear inputs"}
@@ -67,15 +71,12 @@ class Measured:
     @property
     def ceilings(self) -> dict[str, Ceiling]:
         """By OOD set; where a classifier came out below the best estimator it is raised to it."""
-        return {
-            name: replace(own.ceiling, auroc=self.causes[name].ceiling, raised=self.best_beats_ceiling(name))
-            for name, own in self.ceiling_scores.items()
-        }
-
-    def best_beats_ceiling(self, name: str) -> bool:
-        """Whether an estimator does better on this OOD set than the classifier that learned from it."""
-        best = max(score.auroc.value for score in self.scores[name].values())
-        return best > self.ceiling_scores[name].ceiling.auroc.value
+        out = {}
+        for name, own in self.ceiling_scores.items():
+            best = max(score.auroc.value for score in self.scores[name].values())
+            raised = best > own.ceiling.auroc.value
+            out[name] = replace(own.ceiling, auroc=self.causes[name].ceiling, raised=raised)
+        return out
 
     @property
     def mistakes(self) -> dict[str, Interval]:
@@ -129,6 +130,55 @@ def balanced_rows(test: Scored, ood: Scored, seed: int) -> tuple[Rows, Rows]:
     return ood.against[low], high
 
 
+def set_scores(test: Scored, ood: Scored, low: Rows, high: Rows) -> dict[str, Score]:
+    """Each estimator on the balanced rows `low` of test and `high` of one OOD set."""
+    shown = test.values["plain-max"][low], ood.values["plain-max"][high]
+    out = {}
+    for name, values in test.values.items():
+        sides = values[low], ood.values[name][high]
+        compared = auroc_difference(*sides, *shown)
+        of_all = auroc_difference(*sides, *shown, comparisons=max(1, len(test.values) - 1))
+        out[name] = Score(
+            auroc=auroc(*sides),
+            average_precision=average_precision(*sides),
+            false_alarms_at_95_caught=fpr_at_recall(*sides, positive="unfamiliar"),
+            missed_at_95_accepted=fpr_at_recall(*sides, positive="familiar"),
+            gain=compared.difference,
+            p_value=compared.p_value,
+            gain_of_all=of_all.difference,
+        )
+    return out
+
+
+def mean_scores(by_set: Mapping[str, Mapping[str, Score]], draws: Mapping[tuple[str, str], Floats]) -> dict[str, Score]:
+    """Averages over the OOD sets. They share the test inputs, so that the AUROCs' intervals are the bootstrap's.
+
+    Those of average precision and of the rates hold for whatever correlation between the sets.
+    """
+    names = next(iter(by_set.values()))
+    averaged = {name: np.mean([draws[ood, name] for ood in by_set], axis=0) for name in names}
+    return {name: _mean_score([scores[name] for scores in by_set.values()], averaged, name) for name in names}
+
+
+def _mean_score(by_set: Sequence[Score], draws: Mapping[str, Floats], name: str) -> Score:
+    if len(by_set) == 1:
+        return by_set[0]
+    value, gain = (float(np.mean([getattr(score, what).value for score in by_set])) for what in ("auroc", "gain"))
+    spread = draws[name] - draws["plain-max"]
+    error = float(np.nanstd(spread))
+    own = bootstrap_interval(gain, spread)
+    stretched = stretch(own, NormalDist().inv_cdf(1 - 0.025 / max(1, len(draws) - 1)) / NormalDist().inv_cdf(0.975))
+    return Score(
+        auroc=widened(bootstrap_interval(value, draws[name]), independent_mean([score.auroc for score in by_set])),
+        average_precision=mean_of(score.average_precision for score in by_set),
+        false_alarms_at_95_caught=mean_of(score.false_alarms_at_95_caught for score in by_set),
+        missed_at_95_accepted=mean_of(score.missed_at_95_accepted for score in by_set),
+        gain=widened(own, independent_mean([score.gain for score in by_set]), least=-1.0),
+        p_value=math.erfc(abs(gain) / error / math.sqrt(2)) if error > 0 else float(gain == 0),
+        gain_of_all=widened(stretched, independent_mean([score.gain_of_all for score in by_set]), least=-1.0),
+    )
+
+
 def ambiguous(test: Scored) -> NDArray[np.bool_] | None:
     """Test inputs that the head gets wrong or whose true class it gives less than half; None without labels."""
     correct, probability = test.seen.correct, test.seen.true_probability
@@ -176,8 +226,20 @@ def causes_of(
         cause: auroc_difference(*sides(plus), *sides(minus)).difference for cause, (plus, minus) in DIFFERENCES.items()
     }
     reached, misfit = _reached(sides, scores, ceiling, low, high)
-    density = scores["density"].auroc
     proper, ambiguity = _split_extrapolation(test, ood, low, high, values, draws)
+    return _causes(scores, sizes, proper, ambiguity, reached, misfit)
+
+
+def _causes(
+    scores: Mapping[str, Score],
+    sizes: Mapping[str, Interval],
+    proper: Interval | None,
+    ambiguity: Interval | None,
+    reached: Interval,
+    misfit: Interval,
+) -> Causes:
+    """What follows from D and the ceiling joins the other causes; misfit is bounded by all that D lacks."""
+    density = scores["density"].auroc
     return Causes(
         entropy=scores["plain-entropy"].auroc,
         cool=scores["cool"].auroc,
@@ -186,7 +248,7 @@ def causes_of(
         extrapolation_proper=proper,
         ambiguity=ambiguity,
         overlap=complement(density),
-        misfit=Interval(misfit.value, max(0.0, min(misfit.value, misfit.low)), max(misfit.value, 1.0 - density.low)),
+        misfit=Interval(misfit.value, max(0.0, misfit.low), max(misfit.value, 1.0 - density.low)),
         overlap_proper=complement(reached),
         ceiling=reached,
     )
@@ -237,11 +299,8 @@ def mean_causes(
     if len(each) == 1:
         return each[0]
 
-    def mean(part: str, drawn: Floats | None = None) -> Interval | None:
-        own = [getattr(causes, part) for causes in each]
-        if any(interval is None for interval in own):
-            return None
-        apart = independent_mean(own)
+    def mean(part: str, drawn: Floats | None = None) -> Interval:
+        apart = independent_mean([getattr(causes, part) for causes in each])
         together = apart if drawn is None else bootstrap_interval(apart.value, drawn)
         return widened(together, apart, least=-1.0)
 
@@ -250,23 +309,10 @@ def mean_causes(
         return whole
 
     sizes = {cause: mean(cause, drawn(plus) - drawn(minus)) for cause, (plus, minus) in DIFFERENCES.items()}
-    split = (next(iter(by_set)), CLEAR["cool"]) in draws
-    proper = drawn(CLEAR["density"]) - drawn(CLEAR["cool"]) if split else None
-    rest = drawn("density") - drawn("cool") - proper if proper is not None else None
-    reached, misfit = mean("ceiling"), mean("misfit")
-    assert reached is not None
-    assert misfit is not None
-    reached = Interval(reached.value, reached.low, 1.0)
-    density = scores["density"].auroc
-    return Causes(
-        entropy=scores["plain-entropy"].auroc,
-        cool=scores["cool"].auroc,
-        density=density,
-        **sizes,  # type: ignore[arg-type]
-        extrapolation_proper=mean("extrapolation_proper", proper),
-        ambiguity=mean("ambiguity", rest),
-        overlap=complement(density),
-        misfit=Interval(misfit.value, max(0.0, misfit.low), max(misfit.value, 1.0 - density.low)),
-        overlap_proper=complement(reached),
-        ceiling=reached,
-    )
+    proper = ambiguity = None
+    if all(causes.ambiguity is not None for causes in each):
+        clear = drawn(CLEAR["density"]) - drawn(CLEAR["cool"])
+        proper = mean("extrapolation_proper", clear)
+        ambiguity = mean("ambiguity", drawn("density") - drawn("cool") - clear)
+    reached = mean("ceiling")
+    return _causes(scores, sizes, proper, ambiguity, Interval(reached.value, reached.low, 1.0), mean("misfit"))

@@ -20,7 +20,7 @@ from ..estimators import each_chunk
 from ..metrics import Interval, auroc
 from .model import Ceiling
 from .resampling import Contest, Contests, Rows, value_of
-from .scores import Scored
+from .sets import Scored
 
 FOLDS = 5
 INNER_SHARE = 0.7

@@ -1,7 +1,8 @@
 """What a report shows beside scores and causes.
 
 How strength, angles and uncertainties are spread over the sets: histograms, ROC curves, tables of thresholds; what
-became of every OOD input at 5 % false alarms; whether confidence is a probability, and how classes differ.
+became of every OOD input at 5 % false alarms; whether confidence is a probability, and how classes differ; the final
+layer in two dimensions (X1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..geometry import valid_threshold
+from ..estimators.softmax import log_odds
+from ..features import FeatureSet
+from ..geometry import Plane, square_window, valid_threshold
+from ..head import Head
 from ..metrics import Interval, known_envelope, proportion, roc_curve
 from .ceiling import CeilingScores
 from .model import (
     OUTCOMES,
     ClassRow,
     Curve,
+    FinalLayerMap,
     Histogram,
     InputRow,
     Inputs,
@@ -26,8 +31,7 @@ from .model import (
     ThresholdTable,
 )
 from .resampling import Rows
-from .scores import Scored
-from .sets import COSINE_EDGES, Observed, confidence
+from .sets import COSINE_EDGES, Observed, Scored, confidence
 
 BINS = 60
 CURVE_POINTS = 190
@@ -41,6 +45,8 @@ _DRAWS = 1_000
 _POINTS = 100
 FALSE_ALARMS = 0.05
 EXAMPLES = 48
+#: Of the map of the final layer: points of each set, points on each axis, rows of each set that place its axes.
+MAP_POINTS, MAP_GRID, MAP_ROWS, _MAP_DIGITS = 300, 64, 1000, 4
 #: Letter of OUTCOMES -> the score that catches such an input, in the order they are asked.
 STAGES = {"E": "plain-entropy", "R": "entropy", "T": "cool", "X": "density"}
 
@@ -225,6 +231,46 @@ def by_class(test: Scored, ood: Mapping[str, Scored], classes: int, recommended:
                 )
             )
     return tuple(out)
+
+
+def map_layer(head: Head, sets: Mapping[str, FeatureSet], seed: int) -> FinalLayerMap:
+    """The first two principal components of training and OOD rows (test is shown there too), confidence behind them."""
+    rng = np.random.default_rng([seed, 3])
+    samples = {name: features.rows(_drawn(features, MAP_ROWS, rng)) for name, features in sets.items()}
+    fitted = [rows for name, rows in samples.items() if name != "test"]
+    plane = Plane.principal(*fitted)
+    shown = {name: rows[rng.permutation(len(rows))[:MAP_POINTS]] for name, rows in samples.items()}
+    points = {name: plane.project(rows) for name, rows in shown.items()}
+    window = square_window(np.concatenate(list(points.values())))
+    x, y = (np.linspace(low, high, MAP_GRID) for low, high in window)
+    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    behind = confidence(log_odds(head.logits(plane.lift(grid)))).reshape(MAP_GRID, MAP_GRID)
+    logits = {name: head.logits(rows) for name, rows in shown.items()}
+    return FinalLayerMap(
+        x=_short(x),
+        y=_short(y),
+        confidence=tuple(tuple(row) for row in np.round(behind, _MAP_DIGITS).tolist()),
+        explained=_explained(plane, fitted),
+        points={name: tuple(_short(point) for point in places) for name, places in points.items()},
+        classes={name: tuple(own.argmax(axis=1).tolist()) for name, own in logits.items()},
+        sure={name: _short(confidence(log_odds(own))) for name, own in logits.items()},
+    )
+
+
+def _drawn(features: FeatureSet, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    rows = len(features)
+    return np.arange(rows) if rows <= most else np.sort(rng.choice(rows, most, replace=False))
+
+
+def _explained(plane: Plane, fitted: list[NDArray]) -> tuple[float, ...]:
+    z = np.concatenate(fitted).astype(np.float64)
+    total = float(z.var(axis=0).sum())
+    return tuple((plane.project(z).var(axis=0) / total).tolist()) if total > 0 else (0.0, 0.0)
+
+
+def _short(values: Floats) -> tuple[float, ...]:
+    """To the five digits that a picture shows."""
+    return tuple(float(f"{value:.5g}") for value in values)
 
 
 def _floats(values: Floats) -> tuple[float, ...]:

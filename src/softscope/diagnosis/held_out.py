@@ -19,8 +19,7 @@ from ..arrays import Floats
 from ..estimators import Estimator
 from ..features import FeatureSet
 from ..head import Head
-from .scores import Scored, score_set
-from .sets import Observed, observe
+from .sets import Observed, Scored, observe, score_set
 
 SPLITS = 3
 HELD_OUT = "held-out classes"

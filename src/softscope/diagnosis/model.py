@@ -13,11 +13,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..canonical import parse_json, plain
+from ..canonical import decode, parse_json, plain
 from ..errors import SoftscopeError
 from ..files import existing_file, reading, write_bytes
 from ..metrics import Interval
-from .decoding import decode
 
 Floats = tuple[float, ...]
 Counts = tuple[int, ...]
@@ -303,6 +302,10 @@ class Advice:
     basis: str = ""
     choices: tuple[Choice, ...] = ()
 
+    def texts(self, *about: str) -> list[str]:
+        """What it says about these things, over all OOD sets."""
+        return [one.text for one in self.sentences if one.ood is None and one.about in about]
+
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
@@ -353,6 +356,10 @@ class Diagnosis:
     def stands_in(self) -> bool:
         """Whether no OOD data was given, so that stand-ins take its place."""
         return any(one.stand_in for one in self.ood.values())
+
+    def findings(self, level: Level) -> list[Finding]:
+        """The warnings, or the notes, of the self-check."""
+        return [finding for finding in self.self_check if finding.level == level]
 
     @property
     def row_scores(self) -> dict[str, dict[str, NDArray[np.float64]]]:
@@ -419,7 +426,8 @@ class Diagnosis:
             raise SoftscopeError(
                 f"{where}: expected format {FORMAT!r}, found {kind!r}", "Run `softscope diagnose` again"
             )
-        return decode(cls, {key: value for key, value in tree.items() if key != "format"}, where)
+        diagnosis: Diagnosis = decode(cls, {key: value for key, value in tree.items() if key != "format"}, where)
+        return diagnosis
 
     @classmethod
     def from_json(cls, text: str) -> "Diagnosis":

@@ -23,11 +23,10 @@ def cell(diagnosis: Any) -> str:
         [ood, *(f"{100 * scores[name].missed_at_95_accepted.value:.1f} %" for name in names)]
         for ood, scores in [*diagnosis.scores.items(), ("mean", diagnosis.mean_scores)]
     ]
-    warnings = [f"{finding.what}. {finding.hint}." for finding in diagnosis.self_check if finding.level == "warning"]
-    steps = [one.text for one in advice.sentences if one.about == "estimator" and one.ood is None]
+    warnings = [f"{finding.what}. {finding.hint}." for finding in diagnosis.findings("warning")]
     parts = [f"<p><strong>{escape(advice.verdict.upper())}</strong> {escape(advice.headline)}</p>"]
     parts += [f"<p>Warning: {escape(text)}</p>" for text in warnings]
-    parts += [f"<p>{escape(one.text)}</p>" for one in advice.sentences if one.about == "stand-ins"]
+    parts += [f"<p>{escape(text)}</p>" for text in advice.texts("stand-ins")]
     parts += [
         "<table><thead><tr><th>missed at 5 % false alarms</th>",
         *(f"<th>{escape(words)}</th>" for words in headings),
@@ -35,7 +34,7 @@ def cell(diagnosis: Any) -> str:
         *("<tr>" + "".join(f"<td>{escape(words)}</td>" for words in row) + "</tr>" for row in rows),
         "</tbody></table>",
     ]
-    parts += [f"<p>What to do: {escape(text)}</p>" for text in ([] if warnings else steps)]
+    parts += [f"<p>What to do: {escape(text)}</p>" for text in ([] if warnings else advice.texts("estimator"))]
     return "".join(parts)
 
 

@@ -2,9 +2,10 @@
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from .details import (
     curves,
     histogram,
     inputs_of,
+    map_layer,
     mistakes_of,
     other_cosines,
     reliability,
@@ -35,15 +37,16 @@ from .details import (
     uncertainties,
 )
 from .held_out import LEAST_CLASSES, SPLITS, held_out_sets
-from .layer_map import map_layer
 from .model import Diagnosis, Finding
-from .scores import COMPARED, REQUIRED, Scored, chosen_estimators, labels_of, score_set
 from .selfcheck import check_inputs, self_check
-from .sets import Observed, observe
+from .sets import COMPARED, REQUIRED, Observed, Scored, chosen_estimators, labels_of, observe, score_set
 from .structure import find_structure, nearest_means
 
 BOOTSTRAPS = 500
 _SETS_AT_ONCE = 4
+
+Step = Callable[[str], None]
+"""Is told what comes next."""
 
 
 def diagnose(
@@ -144,7 +147,11 @@ def _diagnose(
     check_inputs(head, given["train"], given["test"], others)
     chosen = chosen_estimators(estimators, head.n_features)
     splits = 0 if ood else SPLITS
-    steps = _Steps(progress, len(given) + len(chosen) + 2 * (len(others) + splits) + 5)
+    total, begun = len(given) + len(chosen) + 2 * (len(others) + splits) + 5, count()
+
+    def steps(what: str) -> None:
+        progress(what, min(next(begun), total), total)
+
     checked = _check(head, given, chosen, steps)
     checked = _fit(head, chosen, checked, steps)
     scored = _scored(checked, chosen, steps)
@@ -181,25 +188,14 @@ class _Checked:
     seen: dict[str, Observed]
     moments: ClassMoments
     nearest: NDArray[np.int64]  # class whose mean is nearest to each training row
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
 
     @property
     def ood(self) -> dict[str, Observed]:
         return {name: one for name, one in self.seen.items() if name not in ("train", "test")}
 
 
-class _Steps:
-    """Tells `progress` what comes next and how much is done."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self._total, self._begun = progress, total, 0
-
-    def __call__(self, what: str) -> None:
-        self._progress(what, min(self._begun, self._total), self._total)
-        self._begun += 1
-
-
-def _check(head: Head, given: Mapping[str, FeatureSet], chosen: Mapping[str, Estimator], steps: _Steps) -> _Checked:
+def _check(head: Head, given: Mapping[str, FeatureSet], chosen: Mapping[str, Estimator], steps: Step) -> _Checked:
     seen = {}
     for name, features in given.items():
         steps(f"reading {name}")
@@ -214,12 +210,12 @@ def _check(head: Head, given: Mapping[str, FeatureSet], chosen: Mapping[str, Est
     steps("self-check")
     moments = seen["train"].moments
     assert moments is not None
-    ood = {name: own for name, own in seen.items() if name not in ("train", "test")}
-    nearest = nearest_means(seen["train"].features, moments)
-    return _Checked(seen, moments, nearest, self_check(head, seen["train"], seen["test"], ood, moments, nearest))
+    checked = _Checked(seen, moments, nearest_means(seen["train"].features, moments))
+    findings = self_check(head, seen["train"], seen["test"], checked.ood, moments, checked.nearest)
+    return replace(checked, findings=findings)
 
 
-def _fit(head: Head, chosen: Mapping[str, Estimator], checked: _Checked, steps: _Steps) -> _Checked:
+def _fit(head: Head, chosen: Mapping[str, Estimator], checked: _Checked, steps: Step) -> _Checked:
     """Fit every estimator; where one had to be fitted in another way than asked for, a note says so."""
     notes = []
     for name, item in chosen.items():
@@ -236,7 +232,7 @@ def _fit(head: Head, chosen: Mapping[str, Estimator], checked: _Checked, steps: 
     return replace(checked, findings=(*checked.findings, *notes))
 
 
-def _scored(checked: _Checked, chosen: Mapping[str, Estimator], steps: _Steps) -> dict[str, Scored]:
+def _scored(checked: _Checked, chosen: Mapping[str, Estimator], steps: Step) -> dict[str, Scored]:
     """Every set but training, a few at a time: each on a single thread, and with its own temporaries."""
     names = [name for name in checked.seen if name != "train"]
     with ThreadPoolExecutor(min(cores(), _SETS_AT_ONCE)) as pool:
@@ -259,7 +255,7 @@ def _assemble(
     measured: Measured,
     settings: dict[str, Any],
     stand_ins: Mapping[str, str],
-    steps: _Steps,
+    steps: Step,
 ) -> Diagnosis:
     seen, test, ood = checked.seen, measured.test, measured.ood
     labels, seed = labels_of(chosen), int(settings["seed"])

@@ -18,7 +18,6 @@ MANY_SETS = 3
 #: AUROC that is worth the change.
 WORTHWHILE = 0.005
 _CONFIDENCE = "plain-max"
-_PRINTED = ("plain-max", "plain-entropy")
 
 Scores = Mapping[str, Mapping[str, Score]]
 
@@ -63,7 +62,7 @@ def choose(scores: Scores, sets: Sequence[str], needs_train: Mapping[str, bool])
         name: (mean(scores[one][name].auroc.value for one in sets) + min(scores[one][name].auroc.value for one in sets))
         / 2
         for name in scores[sets[0]]
-        if name not in _PRINTED[1:] and not _misses_more(scores, sets, name)
+        if name != "plain-entropy" and not _misses_more(scores, sets, name)
     }
     best = max(merits.values())
     close = [name for name, merit in merits.items() if merit >= best - WORTHWHILE]

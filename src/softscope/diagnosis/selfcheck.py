@@ -121,9 +121,9 @@ def _before_relu(head: Head, train: Observed) -> Iterator[Finding]:
 
 
 def _losses(head: Head, z: NDArray, labels: NDArray[np.int64]) -> Floats:
-    logits = head.logits(z).astype(np.float64)
-    top = logits.max(axis=1)
-    losses: Floats = top + np.log(np.exp(logits - top[:, None]).sum(axis=1)) - logits[np.arange(len(z)), labels]
+    from scipy.special import log_softmax
+
+    losses: Floats = -log_softmax(head.logits(z).astype(np.float64), axis=1)[np.arange(len(z)), labels]
     return losses
 
 

@@ -1,11 +1,12 @@
-"""One pass over each feature set: what the head makes of every row, its strength and angles, and a hash of it.
+"""One pass over each feature set: what the head makes of every row, its strength and angles, and a hash of it; scores.
 
-Everything that can be read off a row's logits, norm or cosines is made here, once, and handed on.
+Everything that can be read off a row's logits, norm or cosines is made here, once, and handed on. Estimators that need
+more score the set chunk by chunk.
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,10 +15,12 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats, chunk_rows
 from ..estimators import (
+    DEFAULT,
     GEN,
     Estimator,
     LogitEstimator,
     each_chunk,
+    estimator,
     log_generalised_entropy,
     logit_score,
     mental_log_odds,
@@ -28,8 +31,16 @@ from ..files import sha256
 from ..head import Head
 from ..metrics import proportion
 from ..mixture import ClassMoments
-from .model import SetSummary
+from .model import EstimatorLabel, SetSummary
+from .resampling import Rows
 
+#: The four that the causes are defined by, always scored.
+REQUIRED = ("max", "entropy", "cool", "density")
+#: What is scored unless others are asked for; the default of a guard is among them.
+COMPARED = (
+    *REQUIRED, "mental", "norm", "familiarity", "margin", "max-logit", "energy",
+    "mahalanobis", DEFAULT, "relative-mahalanobis", "knn", "vim", "gen",
+)  # fmt: skip
 COSINE_EDGES = np.linspace(-1.0, 1.0, 81)
 #: Name of a score in plain float32, as networks print it -> the estimator whose `plain` it is.
 PRINTED = {"plain-max": "max", "plain-entropy": "entropy"}
@@ -78,34 +89,30 @@ def confidence(odds: Floats) -> Floats:
     return 1.0 / (1.0 + np.exp(odds))
 
 
-class RowScores:
+def row_scores(
+    head: Head, estimators: Mapping[str, Estimator], logits: NDArray, norms: Floats, familiarity: Floats
+) -> dict[str, Floats]:
     """Scores by name from the logits, norms and cosines of some rows: those of `estimators` that need no more.
 
     Each product z W' of a set is made once, however many scores read it.
     """
-
-    def __init__(self, head: Head, estimators: Mapping[str, Estimator]) -> None:
-        self._classes = head.n_classes
-        self._ranked = [name for name, item in estimators.items() if isinstance(item, LogitEstimator)]
-        self._geometric = [name for name in estimators if name in ("norm", "familiarity", "mental")]
-        self._gen = estimators["gen"].params() if isinstance(estimators.get("gen"), GEN) else None
-        self._temperature = float(estimators["cool"].params()["temperature"]) if "cool" in estimators else 1.0
-
-    def __call__(self, logits: NDArray, norms: Floats, familiarity: Floats) -> dict[str, Floats]:
-        narrow = logits.astype(np.float32, copy=False)
-        out = {name: logit_score(of).printed(narrow, 1.0).astype(np.float64) for name, of in PRINTED.items()}
-        warm = Tail.of(logits)
-        cool = Tail.of(logits, self._temperature) if "cool" in self._ranked else warm
-        out |= {name: logit_score(name).rank(warm, cool) for name in dict.fromkeys(("max", *self._ranked))}
-        geometric = {
-            "norm": lambda: -norms,
-            "familiarity": lambda: -familiarity,
-            "mental": lambda: mental_log_odds(norms, familiarity, self._classes),
-        }
-        out |= {name: geometric[name]() for name in self._geometric}
-        if self._gen is not None:
-            out["gen"] = log_generalised_entropy(logits, **self._gen)
-        return out
+    narrow = logits.astype(np.float32, copy=False)
+    out = {name: logit_score(of).printed(narrow, 1.0).astype(np.float64) for name, of in PRINTED.items()}
+    ranked = [name for name, item in estimators.items() if isinstance(item, LogitEstimator)]
+    warm = cool = Tail.of(logits)
+    if "cool" in ranked:
+        cool = Tail.of(logits, float(estimators["cool"].params()["temperature"]))
+    out |= {name: logit_score(name).rank(warm, cool) for name in dict.fromkeys(("max", *ranked))}
+    geometric = {
+        "norm": lambda: -norms,
+        "familiarity": lambda: -familiarity,
+        "mental": lambda: mental_log_odds(norms, familiarity, head.n_classes),
+    }
+    out |= {name: geometric[name]() for name in estimators if name in geometric}
+    gen = estimators.get("gen")
+    if isinstance(gen, GEN):
+        out["gen"] = log_generalised_entropy(logits, **gen.params())
+    return out
 
 
 def at_hand(features: FeatureSet, sharing: int) -> FeatureSet:
@@ -132,7 +139,6 @@ def observe(
     origin, features = features, at_hand(features, sharing)
     labels = features.labels if labelled else None
     rows = len(features)
-    read = RowScores(head, estimators or {})
     predicted, hashes = np.empty(rows, np.int64), np.empty(rows, np.uint64)
     true, norms, familiarity = (np.empty(rows) for _ in range(3))
     values: dict[str, Floats] = {}
@@ -144,7 +150,7 @@ def observe(
     for span, block in each_chunk(features, height):
         logits, cosines = head.logits(block), head.cosines(block)
         predicted[span], norms[span], familiarity[span] = logits.argmax(axis=1), head.norms(block), cosines.max(axis=1)
-        for name, scores in read(logits, norms[span], familiarity[span]).items():
+        for name, scores in row_scores(head, estimators or {}, logits, norms[span], familiarity[span]).items():
             values.setdefault(name, np.empty(rows))[span] = scores
         if labels is not None:
             gaps = logits[np.arange(len(logits)), labels[span]].astype(np.float64) - logits.max(axis=1)
@@ -174,3 +180,42 @@ def row_hashes(rows: NDArray) -> NDArray[np.uint64]:
     wide = rows.astype(np.float64) + 0.0  # turns -0.0 into 0.0
     digests = b"".join(hashlib.blake2b(row.data, digest_size=8).digest() for row in wide)
     return np.frombuffer(digests, np.uint64)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One set, and every estimator's score of each of its rows; `against`: the test rows it compares with, else all."""
+
+    seen: Observed
+    values: dict[str, Floats]
+    against: Rows | None = None
+
+    def __len__(self) -> int:
+        return len(self.seen)
+
+
+def chosen_estimators(wanted: Sequence[str | Estimator], features: int) -> dict[str, Estimator]:
+    """Unfitted estimators by name, the required ones first; of several of one name the last in `wanted` is taken.
+
+    The default reads directions: of a single feature there is none to read, and it is left out.
+    """
+    made = [estimator(item) if isinstance(item, str) else item.clone() for item in (*REQUIRED, *wanted)]
+    return {item.info.name: item for item in made if features > 1 or item.info.name != DEFAULT}
+
+
+def labels_of(estimators: Mapping[str, Estimator]) -> dict[str, EstimatorLabel]:
+    """What the report says of each, the printed ones first."""
+    infos = {name: item.info for name, item in estimators.items()}
+    printed = {name: replace(infos[of], symbol=f"{infos[of].symbol} in float32") for name, of in PRINTED.items()}
+    return {
+        name: EstimatorLabel(info.symbol, info.formula, info.needs, info.source)
+        for name, info in {**printed, **infos}.items()
+    }
+
+
+def score_set(seen: Observed, estimators: Mapping[str, Estimator]) -> Scored:
+    """Scores of all fitted `estimators` and of the printed ones: what the pass left, the others chunk by chunk."""
+    values = {name: seen.values[name] for name in PRINTED}
+    for name, item in estimators.items():
+        values[name] = seen.values[name] if name in seen.values else item.uncertainty(seen.features)
+    return Scored(seen, values)

@@ -13,6 +13,8 @@ from .svg import WIDTH, Drawing, Scale, path, shorten, steps, ticks
 _ROW, _LABEL = 62.0, 16.0  # height of a row of histograms, and of the words above it
 _MARGIN = 14.0
 _BAR = (1000.0, 30.0)  # bars are stretched to the page's width: they hold no words
+_X, _Y = Scale(0.0, 1.0, 40.0, 302.0), Scale(0.0, 1.0, 270.0, 8.0)  # the axes of a square picture of shares
+_QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True)
@@ -116,100 +118,78 @@ def roc(name: str, curves: Mapping[str, Curve], symbols: Mapping[str, str], auro
 
     The horizontal axis is the root of the false alarms: thresholds are chosen near 0, where a plain axis shows nothing.
     """
-    left, top, side = 40.0, 8.0, 262.0
-    linear, y = Scale(0.0, 1.0, left, left + side), Scale(0.0, 1.0, top + side, top)
 
-    def x(share: float) -> float:
-        return linear(sqrt(share))
+    def line(curve: Curve) -> str:
+        return path([(_X(sqrt(alarm)), _Y(hit)) for alarm, hit in _bent(curve)])
 
     words = ", ".join(f"{symbols[key]} {100 * aurocs[key]:.1f} %" for key in curves)
-    drawing = Drawing(left + side + 10, top + side + 38, f"ROC curves of {name}, area under each: {words}", "roc")
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        drawing.put('<path d="M{} {}H{}" class="grid"/>', left, y(share), left + side)
-        drawing.text(left - 5, y(share) + 4, f"{100 * share:.0f}", "tick", "end")
+    drawing = _square(f"ROC curves of {name}, area under each: {words}", "roc")
+    _levels(drawing, _Y, _QUARTERS)
     for share in (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0):
-        drawing.put('<path d="M{} {}V{}" class="grid"/>', x(share), top, top + side)
-        drawing.text(x(share), top + side + 15, f"{100 * share:.0f}", "tick", "middle")
-    chance = _bent(Curve((0.0, 1.0), (0.0, 1.0)))
-    drawing.put('<path d="{}" class="chance"/>', path([(x(alarm), y(hit)) for alarm, hit in chance]))
+        drawing.put('<path d="M{} {}V{}" class="grid"/>', _X(sqrt(share)), _Y.stop, _Y.start)
+        drawing.text(_X(sqrt(share)), _Y.start + 15, f"{100 * share:.0f}", "tick", "middle")
+    drawing.put('<path d="{}" class="chance"/>', line(Curve((0.0, 1.0), (0.0, 1.0))))
     for index, (key, curve) in enumerate(curves.items()):
-        line = path([(x(alarm), y(hit)) for alarm, hit in _bent(curve)])
         element = '<path d="{}" class="line line-{}"><title>{}: {} %</title></path>'
-        drawing.put(element, line, index % 8, symbols[key], f"{100 * aurocs[key]:.1f}")
-    drawing.put('<circle r="4.5" cx="{}" cy="{}" class="operating" hidden=""/>', x(0.0), y(0.0))
-    drawing.text(
-        left + side / 2, top + side + 32, "false alarms, % of test inputs (stretched near 0)", "label", "middle"
-    )
-    drawing.put(
-        '<text transform="translate(10 {}) rotate(-90)" class="label" text-anchor="middle">{}</text>',
-        top + side / 2,
-        "caught, % of OOD inputs",
-    )
-    return drawing.markup(left=left, top=top, side=side)
+        drawing.put(element, line(curve), index % 8, symbols[key], f"{100 * aurocs[key]:.1f}")
+    drawing.put('<circle r="4.5" cx="{}" cy="{}" class="operating" hidden=""/>', _X(0.0), _Y(0.0))
+    _name_axes(drawing, "false alarms, % of test inputs (stretched near 0)", "caught, % of OOD inputs")
+    return drawing.markup(left=_X.start, top=_Y.stop, side=_X.stop - _X.start)
 
 
 def reliability_diagram(reliability: Reliability) -> Markup:
     """Accuracy against confidence, with whiskers; on the diagonal a confidence is a probability."""
-    left, top, side = 40.0, 8.0, 262.0
-    x, y = Scale(0.0, 1.0, left, left + side), Scale(0.0, 1.0, top + side, top)
     words = ", ".join(f"{one.confidence:.0%} sure: {one.accuracy.value:.0%} right" for one in reliability.bins)
-    drawing = Drawing(left + side + 10, top + side + 38, f"Reliability diagram: {words}", "reliability")
-    _shares_axes(drawing, x, y, left, top, side)
-    drawing.put('<path d="{}" class="chance"/>', path([(x(0.0), y(0.0)), (x(1.0), y(1.0))]))
-    for one in reliability.bins:
-        at, low, high = x(one.confidence), y(one.accuracy.low), y(one.accuracy.high)
-        element = '<path d="M{} {}V{}" class="reliable-arm"/><circle r="4" cx="{}" cy="{}" class="reliable">'
+    drawing = _square(f"Reliability diagram: {words}", "reliability")
+    for share in _QUARTERS:
         drawing.put(
-            element + "<title>{}</title></circle>",
-            at,
-            low,
-            high,
-            at,
-            y(one.accuracy.value),
-            f"{one.rows:,} inputs, {one.confidence:.1%} sure, {one.accuracy.value:.1%} right",
-        )
-    _shares_labels(drawing, left, top, side, "confidence, %", "accuracy, %")
+            '<path d="M{} {}H{}M{} {}V{}" class="grid"/>',
+            _X.start, _Y(share), _X.stop, _X(share), _Y.stop, _Y.start,
+        )  # fmt: skip
+        drawing.text(_X.start - 5, _Y(share) + 4, f"{100 * share:.0f}", "tick", "end")
+        drawing.text(_X(share), _Y.start + 15, f"{100 * share:.0f}", "tick", "middle")
+    drawing.put('<path d="{}" class="chance"/>', path([(_X(0.0), _Y(0.0)), (_X(1.0), _Y(1.0))]))
+    for one in reliability.bins:
+        at, low, high = _X(one.confidence), _Y(one.accuracy.low), _Y(one.accuracy.high)
+        words = f"{one.rows:,} inputs, {one.confidence:.1%} sure, {one.accuracy.value:.1%} right"
+        drawing.put('<path d="M{} {}V{}" class="reliable-arm"/>', at, low, high)
+        element = '<circle r="4" cx="{}" cy="{}" class="reliable"><title>{}</title></circle>'
+        drawing.put(element, at, _Y(one.accuracy.value), words)
+    _name_axes(drawing, "confidence, %", "accuracy, %")
     return drawing.markup()
 
 
 def risk_diagram(curve: RiskCurve) -> Markup:
     """Wrong predictions among the inputs kept, against the share kept, the surest first."""
-    left, top, side = 40.0, 8.0, 262.0
     most = max(*curve.risk, 0.01)
-    x, y = Scale(0.0, 1.0, left, left + side), Scale(0.0, most, top + side, top)
-    words = f"all inputs kept: {curve.risk[-1]:.1%} wrong; the surest half: {_at_half(curve):.1%} wrong"
-    drawing = Drawing(left + side + 10, top + side + 38, f"Risk against coverage; {words}", "risk")
-    for tick in ticks(0.0, 100 * most, 4):
-        drawing.put('<path d="M{} {}H{}" class="grid"/>', left, y(tick / 100), left + side)
-        drawing.text(left - 5, y(tick / 100) + 4, f"{tick:g}", "tick", "end")
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        drawing.text(x(share), top + side + 15, f"{100 * share:.0f}", "tick", "middle")
-    line = path([(x(share), y(risk)) for share, risk in zip(curve.coverage, curve.risk)])
+    y = Scale(0.0, most, _Y.start, _Y.stop)
+    half = next(risk for share, risk in zip(curve.coverage, curve.risk) if share >= 0.5)
+    words = f"all inputs kept: {curve.risk[-1]:.1%} wrong; the surest half: {half:.1%} wrong"
+    drawing = _square(f"Risk against coverage; {words}", "risk")
+    _levels(drawing, y, [tick / 100 for tick in ticks(0.0, 100 * most, 4)])
+    for share in _QUARTERS:
+        drawing.text(_X(share), _Y.start + 15, f"{100 * share:.0f}", "tick", "middle")
+    line = path([(_X(share), y(risk)) for share, risk in zip(curve.coverage, curve.risk)])
     drawing.put('<path d="{}" class="line line-1"/>', line)
-    _shares_labels(drawing, left, top, side, "inputs kept, the surest first, %", "wrong among them, %")
+    _name_axes(drawing, "inputs kept, the surest first, %", "wrong among them, %")
     return drawing.markup()
 
 
-def _at_half(curve: RiskCurve) -> float:
-    return next(risk for share, risk in zip(curve.coverage, curve.risk) if share >= 0.5)
+def _square(label: str, kind: str) -> Drawing:
+    """An empty picture of shares: from _X.start to _X.stop and, upwards, from _Y.start to _Y.stop."""
+    return Drawing(_X.stop + 10, _Y.start + 38, label, kind)
 
 
-def _shares_axes(drawing: Drawing, x: Scale, y: Scale, left: float, top: float, side: float) -> None:
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        drawing.put(
-            '<path d="M{} {}H{}M{} {}V{}" class="grid"/>', left, y(share), left + side, x(share), top, top + side
-        )
-        drawing.text(left - 5, y(share) + 4, f"{100 * share:.0f}", "tick", "end")
-        drawing.text(x(share), top + side + 15, f"{100 * share:.0f}", "tick", "middle")
+def _levels(drawing: Drawing, y: Scale, shares: Sequence[float]) -> None:
+    for share in shares:
+        drawing.put('<path d="M{} {}H{}" class="grid"/>', _X.start, y(share), _X.stop)
+        drawing.text(_X.start - 5, y(share) + 4, f"{100 * share:g}", "tick", "end")
 
 
-def _shares_labels(drawing: Drawing, left: float, top: float, side: float, below: str, beside: str) -> None:
-    drawing.text(left + side / 2, top + side + 32, below, "label", "middle")
-    drawing.put(
-        '<text transform="translate(10 {}) rotate(-90)" class="label" text-anchor="middle">{}</text>',
-        top + side / 2,
-        beside,
-    )
+def _name_axes(drawing: Drawing, below: str, beside: str) -> None:
+    drawing.text((_X.start + _X.stop) / 2, _Y.start + 32, below, "label", "middle")
+    element = '<text transform="translate(10 {}) rotate(-90)" class="label" text-anchor="middle">{}</text>'
+    drawing.put(element, (_Y.start + _Y.stop) / 2, beside)
 
 
 def _bent(curve: Curve) -> list[tuple[float, float]]:

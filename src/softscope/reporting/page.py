@@ -18,12 +18,12 @@ from ..diagnosis.model import OUTCOMES, Diagnosis
 from ..errors import SoftscopeError
 from ..files import first_line, write_bytes
 from ..metrics import Interval
-from .charts import reliability_diagram, risk_diagram
+from .charts import outcome_bar, reliability_diagram, risk_diagram
 from .pictures import curve_pictures, layer_maps, strength_pictures, structure_picture
-from .tables import cause_table, class_table, confusions, measure_tables, outcome_rows, score_table
+from .tables import cause_table, class_table, confusions, score_table
 from .threshold import gallery, slider
 from .thumbnails import ImageSource, thumbnails
-from .verdict import summary
+from .verdict import ICONS, summary
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -77,10 +77,10 @@ def render(diagnosis: Diagnosis, images: Mapping[str, ImageSource] | None = None
             script=Markup(script),
             script_hash=digest,
             summary=summary(diagnosis),
+            icons=ICONS,
             table=score_table(diagnosis),
-            measures=measure_tables(diagnosis),
             causes=cause_table(diagnosis),
-            outcome_rows=outcome_rows(diagnosis),
+            outcome_bars={name: outcome_bar(name, inputs) for name, inputs in diagnosis.inputs.items()},
             slider=slider(diagnosis, shown),
             gallery=shown,
             curves=curve_pictures(diagnosis),

@@ -22,13 +22,11 @@ def final_layer_map(layer_map: FinalLayerMap, ood: str, classes: Sequence[str]) 
     words = f"Map of the final layer with the training inputs and {ood}, coloured by the confidence in each input"
     drawing = Drawing(width, height, words, "map")
     drawing.put('<rect width="{}" height="{}" class="ground"/>', x.stop, y.start)
-    for name, mark in (("train", "dot"), (ood, "cross")):
+    for name, mark, shape, step in (("train", "dot", "h0", 0.0), (ood, "cross", "l4 4m0-4l-4 4", 2.0)):
         points = layer_map.points.get(name, ())
         sure = layer_map.sure.get(name) or (1.0,) * len(points)
         for band in range(BANDS):
             here = [point for point, one in zip(points, sure) if band_of(one, len(classes)) == band]
-            shape = "h0" if mark == "dot" else "l4 4m0-4l-4 4"
-            step = 0.0 if mark == "dot" else 2.0
             line = "".join(f"M{brief(x(a) - step)} {brief(y(b) - step)}{shape}" for a, b in here)
             if line:
                 drawing.put('<path d="{}" class="{} sure-{}"/>', line, mark, band)

@@ -1,14 +1,13 @@
-"""The page's tables and bars: AUROCs, further measures, causes, outcomes, and the classes OOD inputs are taken for."""
+"""The page's tables and bars: AUROCs, causes, and the classes OOD inputs are taken for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ..diagnosis.model import Causes, ClassRow, Diagnosis, Score
+from ..diagnosis.model import Causes, ClassRow, Diagnosis
 from ..metrics import Interval
-from .charts import cause_bar, excess, outcome_bar
-from .verdict import CONFIDENCE
+from .charts import cause_bar, excess
 
 _MOST_CLASSES = 8
 _NEGLIGIBLE = 0.0005  # of an AUROC: not a pixel
@@ -33,12 +32,8 @@ class EstimatorRow:
     """One estimator's AUROC on the mean and on each OOD set, and at finding the network's own mistakes."""
 
     name: str
-    symbol: str
-    formula: str
     cells: list[Cell]
     mistakes: Cell | None
-    baseline: bool
-    recommended: bool
 
 
 @dataclass(frozen=True)
@@ -72,16 +67,6 @@ class CauseTable:
 
 
 @dataclass(frozen=True)
-class OutcomeRow:
-    """One bar of what became of each input, and the share that plain entropy caught."""
-
-    name: str
-    bar: Markup
-    rows: int
-    shares: dict[str, float]
-
-
-@dataclass(frozen=True)
 class TakenFor:
     """A class that OOD inputs were taken for, as shares of all; `let_through` is part of `share`."""
 
@@ -102,11 +87,9 @@ def score_table(diagnosis: Diagnosis) -> ScoreTable:
             for scores in columns
         ]
         own = diagnosis.mistakes.get(key)
-        label = diagnosis.estimators[key]
         among = {name: item for name, item in diagnosis.mistakes.items() if name in shown}
         mistakes = None if own is None else Cell(own, _stands_out(among, key))
-        is_best = key == diagnosis.advice.recommended
-        rows.append(EstimatorRow(key, label.symbol, label.formula, cells, mistakes, key == CONFIDENCE, is_best))
+        rows.append(EstimatorRow(key, cells, mistakes))
     return ScoreTable(list(diagnosis.scores), rows)
 
 
@@ -144,15 +127,6 @@ def class_table(diagnosis: Diagnosis) -> list[ClassLine]:
     return [ClassLine(diagnosis.classes[row.number], row) for row in rows]
 
 
-def measure_tables(diagnosis: Diagnosis) -> list[tuple[str, list[tuple[str, Score]]]]:
-    """Every measure of every estimator, on the mean and by OOD set, the best AUROC first."""
-    out = []
-    for name, scores in [("mean", diagnosis.mean_scores), *diagnosis.scores.items()]:
-        order = sorted(scores.items(), key=lambda item: -item[1].auroc.value)
-        out.append((name, [(diagnosis.estimators[key].symbol, score) for key, score in order]))
-    return out
-
-
 def cause_table(diagnosis: Diagnosis) -> CauseTable:
     """The mean and each OOD set, on an axis that starts at a round number below them all."""
     named = [("mean", diagnosis.mean_causes), *diagnosis.causes.items()]
@@ -163,16 +137,6 @@ def cause_table(diagnosis: Diagnosis) -> CauseTable:
     rows = [CauseRow(name, cause_bar(name, causes, low, high), causes) for name, causes in named]
     marks = [(low + step * (1 - low), step * (1 - low) / (high - low)) for step in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
     return CauseTable(low, high, marks, rows)
-
-
-def outcome_rows(diagnosis: Diagnosis) -> list[OutcomeRow]:
-    """What became of the inputs of each OOD set at 5 % false alarms."""
-    out = []
-    for name, inputs in diagnosis.inputs.items():
-        total = max(1, sum(inputs.counts.values()))
-        shares = {letter: count / total for letter, count in inputs.counts.items()}
-        out.append(OutcomeRow(name, outcome_bar(name, inputs), total, shares))
-    return out
 
 
 def confusions(diagnosis: Diagnosis) -> dict[str, list[TakenFor]]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..diagnosis.model import Diagnosis, Verdict
 from ..metrics import Interval
-from .verdict import action_of, other_steps, stand_in_lines
+from .verdict import FURTHER, action_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,6 +17,7 @@ _COLOURS: dict[Verdict, str] = {
     "undecided": "bold",
 }
 _WARNINGS = 3
+_CAUSES = ("rounding", "temperature", "extrapolation", "misfit", "overlap_proper")
 
 
 def show(diagnosis: Diagnosis, *, verbose: bool = False, console: "Console | None" = None) -> None:
@@ -27,12 +28,12 @@ def show(diagnosis: Diagnosis, *, verbose: bool = False, console: "Console | Non
     console = console or Console()
     advice = diagnosis.advice
     console.print(f"[{_COLOURS[advice.verdict]}]{escape(advice.verdict.upper())}[/]  {escape(advice.headline)}")
-    warnings = [finding for finding in diagnosis.self_check if finding.level == "warning"]
+    warnings = diagnosis.findings("warning")
     for finding in warnings if verbose else warnings[:_WARNINGS]:
         console.print(f"[yellow]warning:[/] {escape(finding.what)}. {escape(finding.hint)}")
     if len(warnings) > _WARNINGS and not verbose:
         console.print(f"[yellow]and {len(warnings) - _WARNINGS} more warnings: --verbose[/]")
-    for line in stand_in_lines(diagnosis):
+    for line in advice.texts("stand-ins"):
         console.print(f"[dim]{escape(line)}[/]")
     console.print(_table(diagnosis))
     action = action_of(diagnosis)
@@ -59,27 +60,20 @@ def _table(diagnosis: Diagnosis) -> "Table":
     rows = [*diagnosis.scores.items(), *([("mean", diagnosis.mean_scores)] if len(diagnosis.scores) > 1 else [])]
     for ood, scores in rows:
         causes = diagnosis.mean_causes if scores is diagnosis.mean_scores else diagnosis.causes[ood]
-        parts = {
-            "rounding": causes.rounding,
-            "temperature": causes.temperature,
-            "extrapolation": causes.extrapolation,
-            "misfit": causes.misfit,
-            "overlap": causes.overlap_proper,
-        }
+        parts: dict[str, Interval] = {part: getattr(causes, part) for part in _CAUSES}
         largest = max(parts, key=lambda part: parts[part].value)
         cells = [_ranged(scores[name].missed_at_95_accepted) for name in columns]
-        table.add_row(escape(ood), *cells, f"{largest} {100 * parts[largest].value:.1f}")
+        table.add_row(escape(ood), *cells, f"{largest.removesuffix('_proper')} {100 * parts[largest].value:.1f}")
     return table
 
 
 def _rest(console: "Console", diagnosis: Diagnosis) -> None:
     from rich.markup import escape
 
-    for finding in diagnosis.self_check:
-        if finding.level == "note":
-            console.print(f"[dim]note: {escape(finding.what)}. {escape(finding.hint)}[/]")
+    for finding in diagnosis.findings("note"):
+        console.print(f"[dim]note: {escape(finding.what)}. {escape(finding.hint)}[/]")
     own = [sentence.text for sentence in diagnosis.advice.sentences if sentence.ood is not None]
-    for text in [*other_steps(diagnosis), *own]:
+    for text in [*diagnosis.advice.texts(*FURTHER), *own]:
         console.print(f"- {escape(text)}")
 
 

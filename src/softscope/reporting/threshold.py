@@ -1,6 +1,5 @@
 """The threshold slider: what it needs to know, the histograms it moves a line through, the inputs that change sides."""
 
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -79,6 +78,8 @@ def start_of(table: ThresholdTable) -> int:
 
 def slider(diagnosis: Diagnosis, shelves: list[Shelf]) -> Slider:
     """Everything the slider shows, at the start and when it moves."""
+    from jinja2.utils import htmlsafe_json_dumps
+
     names = chosen_estimators(diagnosis)
     choices = [_choice(diagnosis, name) for name in names]
     first, start = diagnosis.thresholds[names[0]], choices[0].start
@@ -87,9 +88,10 @@ def slider(diagnosis: Diagnosis, shelves: list[Shelf]) -> Slider:
         "estimators": [_numbers(diagnosis, name) for name in names],
         "inputs": [[row.scores.get(name) for name in names] for shelf in shelves for row in shelf.rows],
     }
+    safe = htmlsafe_json_dumps(data, separators=(",", ":"), allow_nan=False)
     rule = rule_of(names[0], first.thresholds[start])
     at_most = first.at_most[start] if first.at_most else None
-    return Slider(choices, first.false_alarms[start], at_most, rule, missed, safe_json(data))
+    return Slider(choices, first.false_alarms[start], at_most, rule, missed, safe)
 
 
 def gallery(diagnosis: Diagnosis, pictures: Thumbnails) -> list[Shelf]:
@@ -105,14 +107,6 @@ def gallery(diagnosis: Diagnosis, pictures: Thumbnails) -> list[Shelf]:
             shelves.append(Shelf(name, name not in diagnosis.ood, total, shown, tiles, small))
             number += len(shown)
     return shelves
-
-
-def safe_json(value: Any) -> Markup:
-    """JSON that can't end the element it stands in."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
 
 
 def rule_of(name: str, threshold: float) -> str:

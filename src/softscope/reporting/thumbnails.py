@@ -77,9 +77,7 @@ def data_uri(image: Images) -> str:
 def _of_set(name: str, source: ImageSource, shown: Sequence[InputRow], rows: int, budget: int) -> dict[int, str]:
     numbers = [item.row for item in shown[:MAX_SHOWN]]
     chosen = _from_array if isinstance(source, np.ndarray) else _from_parquet
-    uris: dict[int, str] = {}
-    for row, image in chosen(name, source, numbers, rows):
-        uris[row] = data_uri(image)
+    uris = {row: data_uri(image) for row, image in chosen(name, source, numbers, rows)}
     spent, out = 0, {}
     for row in (number for number in numbers if number in uris):
         spent += len(uris[row])

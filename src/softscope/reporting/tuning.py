@@ -13,15 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_TITLES = {
-    "fit": "fit",
-    "neurons": "neurons",
-    "ridge": "ridge",
-    "layer": "layer",
-    "covariance": "covariance",
-    "transform": "features",
-    "components": "components",
-}
+_OPTIONS = ("fit", "neurons", "ridge", "layer", "covariance", "transform", "components")
 _LABEL = {True: "mean AUROC, %", False: "held-out\nlog-likelihood"}
 _FULL, _TICKS = 100.1, (0, 50, 80, 90, 95, 98, 99, 99.5, 99.9)
 _LOW_TICKS = (0, 30, 50, 60, 70, 80, 85, 90)
@@ -29,14 +21,7 @@ _WORDS = {"classes": "class", "em": "EM", "none": "z", "log": "log z", "diagonal
 _LOOKS = {"full": (CLASS_COLOURS[0], "o"), "diagonal": (CLASS_COLOURS[4], "s"), "spherical": (CLASS_COLOURS[1], "^")}
 _BEST_LABEL = "best by AUROC"
 _BEST: dict[str, Any] = {"marker": "*", "s": 75, "color": OOD, "edgecolor": "white", "linewidth": 0.5, "zorder": 5}
-_LIKELY: dict[str, Any] = {
-    "marker": "P",
-    "s": 42,
-    "color": CLASS_COLOURS[1],
-    "edgecolor": "white",
-    "linewidth": 0.5,
-    "zorder": 4,
-}
+_LIKELY = _BEST | {"marker": "P", "s": 42, "color": CLASS_COLOURS[1], "zorder": 4}
 _PAPER: dict[str, Any] = {"marker": "D", "s": 30, "facecolor": "none", "edgecolor": INK, "linewidth": 1.0, "zorder": 6}
 
 
@@ -48,9 +33,9 @@ def against_options(searches: Mapping[str, Search], softmax: Mapping[str, float]
     """
     with style():
         figure = new_figure(PAGE + 1.2, 0.75 + 1.35 * len(searches))
-        grid = figure.subplots(len(searches), len(_TITLES) + 1, sharey="row", squeeze=False)
+        grid = figure.subplots(len(searches), len(_OPTIONS) + 1, sharey="row", squeeze=False)
         for row, (name, search) in zip(grid, searches.items()):
-            for axes, option in zip(row, _TITLES):
+            for axes, option in zip(row, _OPTIONS):
                 _strip(axes, search, option)
             _kernels(row[-1], search)
             row[0].set_ylabel(f"{name}\n{_LABEL[search.has_ood]}".strip())
@@ -60,8 +45,8 @@ def against_options(searches: Mapping[str, Search], softmax: Mapping[str, float]
                 _scale(axes, search, softmax[name] if softmax else 0.0)
                 if softmax:
                     axes.axhline(softmax[name], color=CLASS_COLOURS[2], linestyle=":", linewidth=1.0)
-        for axes, title in zip(grid[0], [*_TITLES.values(), "E8"]):
-            axes.set_title(title)
+        for axes, option in zip(grid[0], [*_OPTIONS, "E8"]):
+            axes.set_title("features" if option == "transform" else option)
         _legend(figure, softmax=bool(softmax), ood=all(search.has_ood for search in searches.values()))
     return figure
 
@@ -133,7 +118,7 @@ def _strip(axes: "Axes", search: Search, option: str) -> None:
 
 def _shown(search: Search) -> list[Tried]:
     """What is drawn: everything, or without OOD sets the settings whose likelihoods compare."""
-    return list(search.tried) if search.has_ood else search.comparable("after", search.features)
+    return list(search.tried) if search.has_ood else search.comparable
 
 
 def _height(search: Search, one: Tried) -> float:
@@ -177,7 +162,7 @@ def _kind(one: Tried) -> tuple[str, str]:
 
 def _scatter(axes: "Axes", search: Search) -> None:
     best = search.by_likelihood
-    own = search.comparable("after", search.features)
+    own = search.comparable
     for one in own:
         assert isinstance(one.setting, Setting)
         colour, marker = _LOOKS[one.setting.covariance]
@@ -205,14 +190,8 @@ def _below(one: Tried, best: Tried) -> float:
 
 
 def _handles(axes: "Axes") -> list[Any]:
-    return [
-        axes.scatter([], [], label=label, **look)
-        for label, look in (
-            ("the paper's setting", _PAPER),
-            (_BEST_LABEL, _BEST),
-            ("most likely held-out rows", _LIKELY),
-        )
-    ]
+    looks = {"the paper's setting": _PAPER, _BEST_LABEL: _BEST, "most likely held-out rows": _LIKELY}
+    return [axes.scatter([], [], label=label, **look) for label, look in looks.items()]
 
 
 def _legend(figure: "Figure", *, softmax: bool, ood: bool) -> None:

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass
 
-from ..diagnosis.model import Causes, Diagnosis, Finding, Score, Verdict
+from ..diagnosis.model import Causes, Diagnosis, Score, Verdict
 from ..estimators import estimator
 from ..metrics import Interval
 
@@ -25,7 +25,7 @@ class Action:
 
 def action_of(diagnosis: Diagnosis) -> Action:
     """Fix what the self-check warns of first; else deploy the recommended score, or confidence, behind a guard."""
-    warnings = [finding for finding in diagnosis.self_check if finding.level == "warning"]
+    warnings = diagnosis.findings("warning")
     if warnings:
         first = warnings[0]
         return Action("Check your data first", f"{first.what}. {first.hint}. Then diagnose again.", "")
@@ -55,20 +55,6 @@ def action_of(diagnosis: Diagnosis) -> Action:
     return Action(f"Use {label.symbol} instead of confidence", why, guard_line(diagnosis, name))
 
 
-def other_steps(diagnosis: Diagnosis) -> list[str]:
-    """Everything else the advice says over all OOD sets, but for the estimator, which is the action."""
-    return [
-        sentence.text
-        for sentence in diagnosis.advice.sentences
-        if sentence.ood is None and sentence.about in ("confidence", "help", "mistakes", "samples")
-    ]
-
-
-def stand_in_lines(diagnosis: Diagnosis) -> list[str]:
-    """What stand-ins for OOD data can and can't say; nothing where OOD data was given."""
-    return [sentence.text for sentence in diagnosis.advice.sentences if sentence.about == "stand-ins"]
-
-
 def guard_line(diagnosis: Diagnosis, name: str) -> str:
     """The line that fits a guard with the estimator as it was diagnosed: for a shell, or for Python without files."""
     words = estimator_words(diagnosis, name)
@@ -94,24 +80,18 @@ def estimator_words(diagnosis: Diagnosis, name: str) -> str:
 CONFIDENCE = "plain-max"  # the confidence as networks print it
 EXACT_CONFIDENCE = "max"  # the same, not rounded
 
-_ICONS: dict[Verdict, str] = {"trust": "✓", "caution": "!", "do not trust": "✕", "undecided": "?"}
+#: What the advice is about beside the estimator, which is the action.
+FURTHER = ("confidence", "help", "mistakes", "samples")
+#: A number beside the verdict: what it is, its value, and a detail.
+KeyFigure = tuple[str, str, str]
+
+ICONS: dict[Verdict, str] = {"trust": "✓", "caution": "!", "do not trust": "✕", "undecided": "?"}
 _CAUSES = {
     "rounding": ("Saturation", "cause-1a"),
     "temperature": ("Temperature", "cause-1b"),
     "extrapolation": ("Extrapolation", "cause-2a"),
     "overlap": ("Overlap", "cause-3b"),
 }
-
-
-@dataclass(frozen=True)
-class SetVerdict:
-    """The verdict on confidence against one OOD set."""
-
-    name: str
-    verdict: Verdict
-    icon: str
-    kind: str
-    missed: Interval
 
 
 @dataclass(frozen=True)
@@ -126,61 +106,33 @@ class CauseLine:
 
 
 @dataclass(frozen=True)
-class KeyFigure:
-    """One of the numbers beside the verdict."""
-
-    words: str
-    value: str
-    detail: str
-
-
-@dataclass(frozen=True)
 class Summary:
-    """What the top of the page says; `action` is the one thing to do, `others` what else could be done."""
+    """What the top of the page says; `by_set` has the worst OOD set first, `others` what else could be done."""
 
-    icon: str
-    kind: str
     title: str
     detail: str
     figures: list[KeyFigure]
-    by_set: list[SetVerdict]
+    by_set: list[tuple[str, Verdict, Interval]]  # name, verdict on confidence, share of it that confidence misses
     causes: list[CauseLine]
     action: Action
     others: list[str]
-    stand_ins: list[str]
-    warnings: list[Finding]
-    notes: list[Finding]
 
 
 def summary(diagnosis: Diagnosis) -> Summary:
-    """Verdict, key figures, verdict by OOD set (the worst first), causes and advice over all sets."""
+    """Verdict, key figures, verdict by OOD set, causes and advice over all sets."""
     advice = diagnosis.advice
     title, _, detail = advice.headline.partition(": ")
-    by_set = [
-        SetVerdict(
-            name, verdict, _ICONS[verdict], kind_of(verdict), diagnosis.scores[name][CONFIDENCE].missed_at_95_accepted
-        )
-        for name, verdict in advice.verdicts.items()
-    ]
+    missed = {name: scores[CONFIDENCE].missed_at_95_accepted for name, scores in diagnosis.scores.items()}
+    by_set = [(name, verdict, missed[name]) for name, verdict in advice.verdicts.items()]
     return Summary(
-        icon=_ICONS[advice.verdict],
-        kind=kind_of(advice.verdict),
         title=title if detail else advice.headline,
         detail=(detail[:1].upper() + detail[1:]).replace(" %", "\u00a0%"),
         figures=_figures(diagnosis),
-        by_set=sorted(by_set, key=lambda item: -item.missed.value),
+        by_set=sorted(by_set, key=lambda item: -item[2].value),
         causes=_causes(diagnosis),
         action=action_of(diagnosis),
-        others=other_steps(diagnosis),
-        stand_ins=stand_in_lines(diagnosis),
-        warnings=[finding for finding in diagnosis.self_check if finding.level == "warning"],
-        notes=[finding for finding in diagnosis.self_check if finding.level == "note"],
+        others=advice.texts(*FURTHER),
     )
-
-
-def kind_of(verdict: Verdict) -> str:
-    """The verdict as a class of the style sheet."""
-    return verdict.replace(" ", "-")
 
 
 def _causes(diagnosis: Diagnosis) -> list[CauseLine]:
@@ -215,16 +167,16 @@ def _reasons(causes: Causes) -> dict[str, str]:
 def _figures(diagnosis: Diagnosis) -> list[KeyFigure]:
     """Accuracy, AUROC and misses of confidence, and the misses of what the advice recommends."""
     today = diagnosis.mean_scores[CONFIDENCE]
-    out = []
+    out: list[KeyFigure] = []
     if diagnosis.test.accuracy is not None:
         words = (
             f"on {diagnosis.test.rows:,} test inputs; mean confidence {100 * diagnosis.test.mean_confidence:.1f}\u00a0%"
         )
-        out.append(KeyFigure("Accuracy", f"{100 * diagnosis.test.accuracy.value:.1f}\u00a0%", words))
+        out.append(("Accuracy", f"{100 * diagnosis.test.accuracy.value:.1f}\u00a0%", words))
     auroc = today.auroc
     words = f"[{100 * auroc.low:.1f}, {100 * auroc.high:.1f}]; 100 is perfect, 50 is guessing"
     out += [
-        KeyFigure("AUROC of confidence", f"{100 * auroc.value:.1f}\u00a0%", words),
+        ("AUROC of confidence", f"{100 * auroc.value:.1f}\u00a0%", words),
         _missed("Missed by confidence", today),
     ]
     best = diagnosis.advice.recommended
@@ -235,4 +187,4 @@ def _figures(diagnosis: Diagnosis) -> list[KeyFigure]:
 
 def _missed(words: str, score: Score) -> KeyFigure:
     share = score.missed_at_95_accepted.value
-    return KeyFigure(words, f"{100 * share:.1f}\u00a0%", "of unfamiliar inputs at 5\u00a0% false alarms")
+    return words, f"{100 * share:.1f}\u00a0%", "of unfamiliar inputs at 5\u00a0% false alarms"

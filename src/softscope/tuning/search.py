@@ -19,7 +19,6 @@ from .options import (
     COMPONENTS,
     ComponentCount,
     KernelSetting,
-    Layer,
     Setting,
     draws,
     grid,
@@ -59,9 +58,15 @@ class Search:
         return self.of(paper_setting(self.features))
 
     @property
+    def comparable(self) -> list[Tried]:
+        """Settings on all neurons that feed the head, with a likelihood: only on the same neurons do these compare."""
+        own = [one for one in self.tried if isinstance(one.setting, Setting) and one.setting.neurons == self.features]
+        return [one for one in own if one.setting.layer == "after" and one.held_out is not None]
+
+    @property
     def by_likelihood(self) -> Tried:
-        """The most likely held-out rows, among settings whose likelihoods compare: all neurons that feed the head."""
-        return self.most_likely("after", self.features)
+        """The most likely held-out rows, among settings whose likelihoods compare."""
+        return max(self.comparable, key=_likelihood)
 
     @property
     def by_auroc(self) -> Tried:
@@ -86,21 +91,11 @@ class Search:
         """The best kernel density, by the same measure."""
         if self.has_ood:
             return max(self.kernels, key=lambda one: one.mean_auroc)
-        own = [one for one in self.kernels if one.setting.layer == "after" and one.held_out is not None]
-        return max(own, key=lambda one: -np.inf if one.held_out is None else one.held_out)
+        return max((one for one in self.kernels if one.setting.layer == "after"), key=_likelihood)
 
     def of(self, setting: Setting) -> Tried:
         """How `setting` did."""
         return next(one for one in self.tried if one.setting == setting)
-
-    def comparable(self, layer: Layer, neurons: int) -> list[Tried]:
-        """Settings on one layer and number of neurons that have a likelihood: only there do likelihoods compare."""
-        return [one for one in self.tried if _is_in(one, layer, neurons) and one.held_out is not None]
-
-    def most_likely(self, layer: Layer, neurons: int) -> Tried:
-        """The most likely held-out rows of one layer and number of neurons."""
-        own = self.comparable(layer, neurons)
-        return max(own, key=lambda one: -np.inf if one.held_out is None else one.held_out)
 
 
 def tune(
@@ -165,9 +160,8 @@ def _work(group: Sequence[Any]) -> float:
     return float(len(group) * group[0].neurons ** 2 * counts[group[0].components])
 
 
-def _is_in(one: Tried, layer: Layer, neurons: int) -> bool:
-    setting = one.setting
-    return isinstance(setting, Setting) and setting.layer == layer and setting.neurons == neurons
+def _likelihood(one: Tried) -> float:
+    return -np.inf if one.held_out is None else one.held_out
 
 
 def _zeros(features: Features) -> float:

@@ -12,7 +12,7 @@ from ..features import FeatureSet
 from ..head import Head
 from ..runs import Store
 from .fitting import Tried
-from .options import KernelSetting, Setting
+from .options import KernelSetting
 from .search import Search, tune
 from .spaces import Features, Sets
 
@@ -32,10 +32,8 @@ class SearchSummary:
     def chosen(self) -> dict[str, Tried]:
         """By rule; AUROC only where there are OOD sets."""
         search = self.search
-        by_rule = {PAPER: search.paper, LIKELY: search.by_likelihood}
-        if search.has_ood:
-            by_rule[AUROC] = search.by_auroc
-        return {**by_rule, KERNEL: search.kernel}
+        by_auroc = {AUROC: search.by_auroc} if search.has_ood else {}
+        return {PAPER: search.paper, LIKELY: search.by_likelihood, **by_auroc, KERNEL: search.kernel}
 
     def call(self, one: Tried) -> str:
         """What makes the same estimator: Density(...) or KernelDensity(...)."""
@@ -83,13 +81,14 @@ class SearchSummary:
         lines = [f"Chosen by held-out likelihood, without OOD data: {self.call(likely)}"]
         if search.has_ood:
             best = search.by_auroc
+            before = ", on features from before the non-linearity (softscope extract --layer before)"
             lines += [
-                f"Chosen by AUROC: {self.call(best)}{_where(best)}",
+                f"Chosen by AUROC: {self.call(best)}{before if best.setting.layer == 'before' else ''}",
                 "That looks at the OOD sets, as the paper did: it bounds what a choice can reach on these sets, and "
                 f"is {best.mean_auroc - likely.mean_auroc:.1f} points of mean AUROC above the choice by likelihood, "
                 f"{best.mean_auroc - search.paper.mean_auroc:.1f} above the default.",
+                self._elsewhere(),
             ]
-            lines.append(self._elsewhere())
         if search.zeros > 0.01:
             lines.append(
                 f"{search.zeros:.0%} of the training features are exactly 0. Such features have no density: likelihood "
@@ -103,12 +102,9 @@ class SearchSummary:
         chosen = self.search.left_out
         if not chosen:
             return "There is one OOD set: a choice made on it says little about other kinds of inputs."
+        fixed = (dict.fromkeys(chosen, one) for one in (self.search.by_likelihood, self.search.paper))
         found, likely, default = (
-            sum(one.auroc[name] for name, one in by_set.items()) / len(chosen)
-            for by_set in (
-                chosen,
-                *(dict.fromkeys(chosen, one) for one in (self.search.by_likelihood, self.search.paper)),
-            )
+            sum(one.auroc[name] for name, one in by_set.items()) / len(chosen) for by_set in (chosen, *fixed)
         )
         return (
             f"Chosen on all OOD sets but one and judged on that one, for each in turn, it reaches {found:.1f} % on "
@@ -170,10 +166,3 @@ def _before(ood: Mapping[str, str | Path], before: Mapping[str, str | Path]) -> 
 def _plain(one: Tried) -> dict[str, Any]:
     known = {"mean_auroc": one.mean_auroc} if one.auroc else {}
     return {**one.to_dict(), **known}
-
-
-def _where(one: Tried) -> str:
-    setting = one.setting
-    if isinstance(setting, Setting) and setting.layer == "before":
-        return ", on features from before the non-linearity (softscope extract --layer before)"
-    return ""
