@@ -15,8 +15,18 @@ from ...progress import Progress, silent
 from ...torch_door import best_device, keep_freed_memory, nn, reproducible, torch
 from ..nets import in_memory_order
 from .checkpoint import TrainingState, fingerprint, load_checkpoint, save_checkpoint
-from .parts import BATCH_NORM_IMAGES, WeightAverage, as_tensors, augmented, estimating_batch_norm, evaluate
-from .precision import batch_loss, choose_precision, has_bfloat16, step_times
+from .parts import (
+    BATCH_NORM_IMAGES,
+    WeightAverage,
+    as_tensors,
+    augmented,
+    batch_loss,
+    choose_precision,
+    estimating_batch_norm,
+    evaluate,
+    has_bfloat16,
+    step_times,
+)
 from .settings import Precision, TrainSettings
 
 log = logging.getLogger(__name__)
