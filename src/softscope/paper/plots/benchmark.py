@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from ...arrays import Floats
 from ...head import Head
 from ...metrics import mean_interval
 from ...reporting.style import CLASS_COLOURS, CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN, new_figure, style
+from . import legend_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,8 +91,7 @@ def causes_beside(panels: Mapping[str, str], lines: Mapping[str, CauseLine]) -> 
             axes.set_axisbelow(True)
         row[0].set_yticks(range(len(lines)), list(lines))
         row[0].invert_yaxis()
-        handles = {words: handle for axes in row for handle, words in zip(*axes.get_legend_handles_labels())}
-        figure.legend(handles.values(), handles.keys(), loc="outside lower right", ncols=len(handles))
+        legend_of(figure, row, "lower right")
     return figure
 
 
@@ -101,16 +101,8 @@ def _line(axes: "Axes", height: int, ours: Sequence[float], paper: float | None)
     if len(ours) > 1:
         axes.plot(ours, [height] * len(ours), ".", color=INK, markersize=4, label="ours, single runs")
     if paper is not None:
-        axes.plot(
-            paper,
-            height,
-            "D",
-            color=OOD,
-            markersize=5.5,
-            markerfacecolor="none",
-            markeredgewidth=1.3,
-            label="the paper",
-        )
+        look: dict[str, Any] = {"markersize": 5.5, "markerfacecolor": "none", "markeredgewidth": 1.3}
+        axes.plot(paper, height, "D", color=OOD, label="the paper", **look)
 
 
 _COURSE = {
@@ -133,8 +125,7 @@ def training_course(courses: Mapping[str, Sequence[Mapping[str, float]]]) -> "Fi
             axes.set_title(title)
             axes.grid(axis="y")
         panels[1, 1].set_xlabel("share of the training done")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        legend_of(figure, [panels[0, 0]], "lower center")
     return figure
 
 
@@ -157,8 +148,7 @@ def familiarity_histograms(networks: Mapping[str, tuple[Head, NDArray, NDArray]]
             row[0].set_title(title)
         for axes, name in zip(grid[-1], _NAMES):
             axes.set_xlabel(name)
-        handles, labels = grid[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper right", ncols=2)
+        legend_of(figure, [grid[0, 0]], "upper right")
     return figure
 
 
@@ -252,8 +242,7 @@ def against_depth(directions: Mapping[str, Mapping[str, Runs]]) -> "Figure":
         for axes in grid[-1]:
             axes.set_xlabel("convolutional layers")
             axes.set_xticks(sorted(next(iter(directions.values()))["accuracy"]))
-        handles, names = grid[0, -1].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower right", ncols=len(names), handlelength=2.6)
+        legend_of(figure, [grid[0, -1]], "lower right", handlelength=2.6)
     return figure
 
 
@@ -298,8 +287,7 @@ def dials(panels: Mapping[str, Curves]) -> "Figure":
             axes.grid(axis="y")
             axes.set_axisbelow(True)
         figure.axes[0].set_ylabel("points of AUROC")
-        handles, names = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower right", ncols=len(names))
+        legend_of(figure, figure.axes[:1], "lower right")
     return figure
 
 
@@ -307,13 +295,5 @@ def _curve(axes: "Axes", values: Sequence[Sequence[float]], cause: str, k: int, 
     over = [mean_interval(own) for own in values]
     means = [own.value for own in over]
     halves = [own.high - own.value if len(runs) > 1 else 0.0 for own, runs in zip(over, values)]
-    axes.errorbar(
-        range(len(values)),
-        means,
-        yerr=halves,
-        color=CLASS_COLOURS[k],
-        marker=_MARKERS[k],
-        linewidth=2.4 if thick else 1.0,
-        markersize=5 if thick else 3,
-        label=cause,
-    )
+    look: dict[str, Any] = {"linewidth": 2.4, "markersize": 5} if thick else {"linewidth": 1.0, "markersize": 3}
+    axes.errorbar(range(len(values)), means, halves, color=CLASS_COLOURS[k], marker=_MARKERS[k], label=cause, **look)

@@ -11,6 +11,7 @@ from ...arrays import Floats
 from ...features import FeatureSet
 from ...head import Head
 from ...reporting.style import CLASS_COLOURS, CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN, new_figure, style
+from . import legend_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,8 +73,7 @@ def weight_histograms(groups: list[HeadGroup]) -> "Figure":
             axes.remove()
         for row in grid:
             row[0].set_ylabel("share of values")
-        handles, labels = grid[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        legend_of(figure, [grid[0, 0]], "lower center")
     return figure
 
 

@@ -1,6 +1,6 @@
 """Drawings of the proofs, and of the evidence for T12, T15-T17 and T21, by the functions behind the checks."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -185,16 +185,8 @@ def order_small() -> "Figure":
     left, right = figure.subplots(1, 2)
     cosines = order.draw_cosines(3, 3, 6000, rng)
     lead = cosines.max(axis=1)
-    left.plot(
-        lead,
-        _confidence(cosines, c),
-        ".",
-        color=CLASS_COLOURS[0],
-        ms=1.6,
-        alpha=0.5,
-        rasterized=True,
-        label="z on the sphere, H = 3",
-    )
+    dots: dict[str, Any] = {"color": CLASS_COLOURS[0], "ms": 1.6, "alpha": 0.5, "rasterized": True}
+    left.plot(lead, _confidence(cosines, c), ".", **dots, label="z on the sphere, H = 3")
     theta = np.linspace(0, np.pi / 3, 100)
     plane = np.cos(np.stack([theta, 2 * np.pi / 3 - theta, 2 * np.pi / 3 + theta], axis=1))
     left.plot(plane[:, 0], _confidence(plane, c), color=OOD, lw=2, label="z in the plane of the weights")
@@ -301,16 +293,8 @@ def _shares_by_distance(axes: "Axes") -> None:
     )
     for name, colour, hatch in looks:
         height = np.array([100 * np.mean([getattr(one, name) for one in shares[d]]) for d in distances])
-        axes.bar(
-            range(len(distances)),
-            height,
-            bottom=base,
-            color=colour,
-            hatch=hatch,
-            ec="white",
-            lw=0.4,
-            label=name.replace("_", " "),
-        )
+        look: dict[str, Any] = {"color": colour, "hatch": hatch, "ec": "white", "lw": 0.4}
+        axes.bar(range(len(distances)), height, bottom=base, label=name.replace("_", " "), **look)
         base += height
     axes.set_xticks(range(len(distances)), [f"{d:g}" for d in distances])
     axes.set(xlabel="distance of class means", ylabel="% of points", title="d  who flags")
