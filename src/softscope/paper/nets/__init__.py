@@ -50,27 +50,7 @@ _HOMES = {
 }
 __getattr__ = lazily(__name__, _HOMES)
 
-__all__ = [
-    "NETS",
-    "VGG",
-    "EfficientNetLite",
-    "FilterNet",
-    "LeNet",
-    "Net",
-    "ResNet18",
-    "SavedModel",
-    "Small",
-    "SmallViT",
-    "Toy",
-    "Tuner",
-    "build",
-    "in_memory_order",
-    "into_tail",
-    "load_model",
-    "open_saved",
-    "save_model",
-    "through_tail",
-]
+__all__ = ["NETS", "build", *(name for names in _HOMES.values() for name in names)]
 
 
 def build(name: str, *, seed: int = 0, **config: Any) -> "Net":

@@ -126,13 +126,11 @@ def in_memory_order(net: nn.Module) -> Any:
     return net
 
 
-def activation_module(name: str) -> nn.Module:
-    """The non-linearity called `name`."""
-    if name == "relu":
-        return nn.ReLU()
-    if name == "tanh":
-        return nn.Tanh()
-    raise SoftscopeError(f"no activation is called {name!r}", "Choose relu or tanh")
+def activation_of(name: str) -> type[nn.Module]:
+    """The class of the non-linearity called `name`."""
+    if name not in ("relu", "tanh"):
+        raise SoftscopeError(f"no activation is called {name!r}", "Choose relu or tanh")
+    return nn.ReLU if name == "relu" else nn.Tanh
 
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)

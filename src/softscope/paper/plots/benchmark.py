@@ -1,6 +1,6 @@
 """Pictures of a whole benchmark (X9), and means over runs against what was turned by hand: depth (X7), a dial (X12)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +91,7 @@ def causes_beside(panels: Mapping[str, str], lines: Mapping[str, CauseLine]) -> 
             axes.set_axisbelow(True)
         row[0].set_yticks(range(len(lines)), list(lines))
         row[0].invert_yaxis()
-        legend_of(figure, row, "lower right")
+        legend_of(figure, row, "outside lower right")
     return figure
 
 
@@ -125,7 +125,7 @@ def training_course(courses: Mapping[str, Sequence[Mapping[str, float]]]) -> "Fi
             axes.set_title(title)
             axes.grid(axis="y")
         panels[1, 1].set_xlabel("share of the training done")
-        legend_of(figure, [panels[0, 0]], "lower center")
+        legend_of(figure, [panels[0, 0]], "outside lower center")
     return figure
 
 
@@ -139,16 +139,12 @@ _NAMES = ("norm(z)", "cosines but the largest", "largest cosine (familiarity)")
 def familiarity_histograms(networks: Mapping[str, tuple[Head, NDArray, NDArray]]) -> "Figure":
     """One row a network, (head, z of test inputs, z of OOD inputs); columns as in the paper's figure."""
     with style():
-        figure = new_figure(PAGE, 0.6 + 1.35 * len(networks))
-        grid = figure.subplots(len(networks), 3, squeeze=False)
-        for row, (title, (head, test, ood)) in zip(grid, networks.items()):
+        figure, grid = _rows_of_three(networks, 0.6)
+        for row, (head, test, ood) in zip(grid, networks.values()):
             parts = [_parts(head, z) for z in (test, ood)]
             for axes, low, high in zip(row, *parts):
                 _pair(axes, low, high)
-            row[0].set_title(title)
-        for axes, name in zip(grid[-1], _NAMES):
-            axes.set_xlabel(name)
-        legend_of(figure, [grid[0, 0]], "upper right")
+        legend_of(figure, [grid[0, 0]], "outside upper right")
     return figure
 
 
@@ -160,18 +156,26 @@ def familiarity_by_set(networks: "Mapping[str, tuple[Histogram, Histogram, Histo
     sets = dict.fromkeys(name for row in networks.values() for name in row[0].counts if name not in ("train", "test"))
     looks = {name: (_SETS[n % len(_SETS)], _LINES[n % len(_LINES)]) for n, name in enumerate(sets)}
     with style():
-        figure = new_figure(PAGE, 0.9 + 1.35 * len(networks))
-        grid = figure.subplots(len(networks), 3, squeeze=False)
-        for row, (title, histograms) in zip(grid, networks.items()):
+        figure, grid = _rows_of_three(networks, 0.9)
+        for row, histograms in zip(grid, networks.values()):
             for axes, histogram in zip(row, histograms):
                 _counted(axes, histogram, looks)
-            row[0].set_title(title)
-        for axes, name in zip(grid[-1], _NAMES):
-            axes.set_xlabel(name)
         handles = {words: handle for axes in grid[:, 0] for handle, words in zip(*axes.get_legend_handles_labels())}
         ordered = [name for name in ("train (learned)", *looks) if name in handles]
         figure.legend([handles[name] for name in ordered], ordered, loc="outside lower center", ncols=len(ordered))
     return figure
+
+
+def _rows_of_three(titles: Iterable[str], around: float) -> "tuple[Figure, NDArray]":
+    """A row of panels for each title, one for each of `_NAMES`; `around` inches are left for legend and labels."""
+    titles = list(titles)
+    figure = new_figure(PAGE, around + 1.35 * len(titles))
+    grid: NDArray = figure.subplots(len(titles), len(_NAMES), squeeze=False)
+    for axes, title in zip(grid[:, 0], titles):
+        axes.set_title(title)
+    for axes, name in zip(grid[-1], _NAMES):
+        axes.set_xlabel(name)
+    return figure, grid
 
 
 def _counted(axes: "Axes", histogram: "Histogram", looks: Mapping[str, tuple[str, object]]) -> None:
@@ -242,7 +246,7 @@ def against_depth(directions: Mapping[str, Mapping[str, Runs]]) -> "Figure":
         for axes in grid[-1]:
             axes.set_xlabel("convolutional layers")
             axes.set_xticks(sorted(next(iter(directions.values()))["accuracy"]))
-        legend_of(figure, [grid[0, -1]], "lower right", handlelength=2.6)
+        legend_of(figure, [grid[0, -1]], "outside lower right", handlelength=2.6)
     return figure
 
 
@@ -287,7 +291,7 @@ def dials(panels: Mapping[str, Curves]) -> "Figure":
             axes.grid(axis="y")
             axes.set_axisbelow(True)
         figure.axes[0].set_ylabel("points of AUROC")
-        legend_of(figure, figure.axes[:1], "lower right")
+        legend_of(figure, figure.axes[:1], "outside lower right")
     return figure
 
 

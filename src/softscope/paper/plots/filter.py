@@ -71,7 +71,7 @@ def noise_and_digits(
             if quantity == "log_odds":
                 axes.axvline(best, color=INK, linewidth=0.8, linestyle=":", label="most confident noise")
             axes.set(yscale="log", title=_TITLES[quantity], ylabel="share a bin")
-        legend_of(figure, figure.axes[:1], "lower center")
+        legend_of(figure, figure.axes[:1], "outside lower center")
     return figure
 
 

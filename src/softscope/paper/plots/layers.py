@@ -73,7 +73,7 @@ def weight_histograms(groups: list[HeadGroup]) -> "Figure":
             axes.remove()
         for row in grid:
             row[0].set_ylabel("share of values")
-        legend_of(figure, [grid[0, 0]], "lower center")
+        legend_of(figure, [grid[0, 0]], "outside lower center")
     return figure
 
 

@@ -56,7 +56,7 @@ def input_and_plane(
         picture = map_final_layer(right, head, plane, [Cloud(features[0], labels), Cloud(features[1])], threshold)
         right.set(title="Final layer")
         confidence_bar(figure, picture, [left, right], head.n_classes)
-        legend_of(figure, [left], "lower center", handletextpad=0.3)
+        legend_of(figure, [left], "outside lower center", handletextpad=0.3)
     return figure
 
 
@@ -225,7 +225,7 @@ def final_layers(rows: Mapping[str, Mapping[str, Layer]]) -> "Figure":
             places[0].set_ylabel(kind)
         for axes, title in zip(grid[0], next(iter(rows.values()))):
             axes.set_title(title)
-        legend_of(figure, [grid[0, 0]], "lower center", markerscale=2)
+        legend_of(figure, [grid[0, 0]], "outside lower center", markerscale=2)
     return figure
 
 

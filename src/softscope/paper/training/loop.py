@@ -127,9 +127,7 @@ class _Run:
             start = time.perf_counter()
             loss, accuracy = self._epoch(epoch, progress, after_step)
             scored = None if test is None else evaluate(self.net, *test)
-            record = EpochRecord(
-                loss, accuracy, None if scored is None else scored.loss, None if scored is None else scored.accuracy
-            )
+            record = EpochRecord(loss, accuracy, *(() if scored is None else (scored.loss, scored.accuracy)))
             seconds = self.state.seconds + time.perf_counter() - start
             self.state = TrainingState((*self.state.history, asdict(record)), self.state.precision, seconds)
             if after_epoch is not None:
