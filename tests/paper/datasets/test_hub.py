@@ -57,7 +57,7 @@ def catalogued(monkeypatch):
     def enter(source: HubFiles, splits: dict[str, int] | None = None, **changes: object) -> DataSet:
         entry = replace(find("mnist"), sources=(source,), splits=splits or {"train": 60, "test": 20}, **changes)
         monkeypatch.setattr("softscope.paper.datasets.sources.find", lambda _: entry)
-        monkeypatch.setattr("softscope.paper.datasets.loading.find", lambda _: entry)
+        monkeypatch.setattr("softscope.paper.datasets.folders.find", lambda _: entry)
         return entry
 
     return enter

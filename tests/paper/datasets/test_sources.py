@@ -87,7 +87,7 @@ def catalogued(monkeypatch):
     """Make `get` and `load` see this entry."""
 
     def enter(entry: DataSet) -> DataSet:
-        for module in ("sources", "loading"):
+        for module in ("sources", "folders"):
             monkeypatch.setattr(f"softscope.paper.datasets.{module}.find", lambda _: entry)
         return entry
 

@@ -15,8 +15,8 @@ import torch
 from softscope.errors import SoftscopeError
 from softscope.paper.nets import build
 from softscope.paper.nets import pretrained as home
-from softscope.paper.nets.efficientnet import SameConv, rounded
 from softscope.paper.nets.pretrained import imagenet_names, pretrained
+from softscope.paper.nets.residual import SameConv, rounded
 
 NAME = "efficientnet_lite1"
 has_weights = pytest.mark.skipif(

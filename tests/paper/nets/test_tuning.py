@@ -6,7 +6,7 @@ import torch
 
 from softscope.errors import SoftscopeError
 from softscope.paper.nets import build
-from softscope.paper.nets.tuning import Tuner, into_tail, through_tail
+from softscope.paper.nets.base import Tuner, into_tail, through_tail
 from softscope.paper.training import TrainSettings, train
 
 

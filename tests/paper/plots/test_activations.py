@@ -5,7 +5,7 @@ import pytest
 
 from softscope.features import FeatureSet
 from softscope.head import Head
-from softscope.paper.plots.activations import heat_map, ranking
+from softscope.paper.plots.layers import heat_map, ranking
 
 
 def test_a_heat_map_has_inputs_in_rows_neurons_by_class_and_its_numbers_beside_them() -> None:

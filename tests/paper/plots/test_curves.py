@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from softscope.paper.plots.curves import against_depth, dials
+from softscope.paper.plots.benchmark import against_depth, dials
 
 NAMES = ("accuracy", "entropy", "norm", "familiarity", "density")
 

@@ -5,7 +5,7 @@ import pytest
 
 from softscope.geometry import optimal_structure
 from softscope.head import Head
-from softscope.paper.plots.weights import HeadGroup, pair_cosines, relative_biases, weight_histograms
+from softscope.paper.plots.layers import HeadGroup, pair_cosines, relative_biases, weight_histograms
 from softscope.reporting.style import to_png
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from softscope.paper.nets import build
-from softscope.paper.training.precision import StepTimes, batch_loss, choose_precision, has_bfloat16, step_times
+from softscope.paper.training.parts import StepTimes, batch_loss, choose_precision, has_bfloat16, step_times
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def check_conserved(*, cosine: Cosine = predicted_cosine, kept: Mean = kept_shar
 
 
 @checks("T29")
-def check_bounded(*, caps: Caps = confidence_caps, rows: Rows | None = None, seed: int = 29) -> Outcome:
+def check_bounded(*, caps: Caps = confidence_caps, rows: Rows, seed: int = 29) -> Outcome:
     """T29: floor of the loss and cap of the AUROC against networks trained with frozen heads, capped and not."""
     cases = [_frozen(name, norm, seed + run, caps) for name in FROZEN for norm in (1.0, 3.0) for run in range(2)]
     above = min(case["loss"] - case["floor"] for case in cases)
@@ -141,7 +141,7 @@ def check_bounded(*, caps: Caps = confidence_caps, rows: Rows | None = None, see
         for name in FROZEN
     }
     out, reached, best, stacked, lifted = (mean[name] for name in FROZEN)
-    x4 = _x4(rows_of("T29") if rows is None else rows)
+    x4 = _x4(rows)
     return decide(
         HOLDS,
         f"{len(cases)} networks with frozen heads: no loss below its floor, no AUROC above its cap, and with a bounded "

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from ...arrays import Floats
-from ...geometry import lopsided, sandwich, simplex, stack
+from ...geometry import lopsided, optimal_structure, sandwich, stack
 from .register import APPROXIMATE, CONDITIONS, Outcome, checks, decide
 
 C2, PENALTY = 2.0, 0.002
@@ -247,10 +247,10 @@ def check_integral(*, formula: Approximation = mean_softmax, seed: int = 13) -> 
     errors: dict[str, list[float]] = {name: [] for name in forms}
     places: list[tuple[int, float, float]] = []
     for classes in _CLASSES:
-        normals = _even_normals(classes)
+        normals, square = _even_normals(classes), (classes, classes)
         for distance, spread, optimal in product(_DISTANCES, _SPREADS, (True, False)):
-            weight = _weights(classes, optimal, rng)
-            root = spread * rng.standard_normal((classes, classes)) / np.sqrt(classes)
+            weight = optimal_structure(*square).weight if optimal else _unit(rng.standard_normal(square))
+            root = spread * rng.standard_normal(square) / np.sqrt(classes)
             mu = distance * weight[0]
             true = _mean_by_points(weight, mu + normals @ root.T)
             for name, form in forms.items():
@@ -319,12 +319,6 @@ def _even_normals(size: int) -> Floats:
 
     cube = qmc.Sobol(size, seed=0).random_base2(_LOG_POINTS)
     return np.asarray(ndtri(np.clip(cube, 1e-12, 1 - 1e-12)))
-
-
-def _weights(classes: int, optimal: bool, rng: np.random.Generator) -> Floats:
-    if optimal:
-        return np.column_stack([simplex(classes), np.zeros(classes)])
-    return _unit(rng.standard_normal((classes, classes)))
 
 
 def _mean_by_points(weight: Floats, z: Floats) -> float:

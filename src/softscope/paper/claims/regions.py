@@ -1,6 +1,7 @@
 """T4-T7 and T9: the definition of the valid OOD region, and what it is for two classes and for U_density."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -181,22 +182,14 @@ def two_class_case(rng: np.random.Generator, *, opposite: bool) -> tuple[Head, K
     return head, KnownMixture([share, 1 - share], [origin + apart, origin - rng.uniform(0.7, 1.3) * apart], covariances)
 
 
-def _printed_first(seen: Projection, alpha: float) -> float:
-    return _printed(seen, alpha, 0)
-
-
-def _printed_second(seen: Projection, alpha: float) -> float:
-    return _printed(seen, alpha, 1)
-
-
-# Both erf terms of the printed equation carry the same symbols: it can be read with class 1 in both, or class 2.
-PRINTED_COVERAGES: tuple[Coverage, ...] = (_printed_first, _printed_second)
-
-
 def _printed(seen: Projection, alpha: float, i: int) -> float:
     from scipy.special import erf
 
     return float(erf((seen.means[i] - alpha * seen.squared_norm) / (np.sqrt(2.0) * seen.deviations[i])))
+
+
+# Both erf terms of the printed equation carry the same symbols: it can be read with class 1 in both, or class 2.
+PRINTED_COVERAGES: tuple[Coverage, ...] = (partial(_printed, i=0), partial(_printed, i=1))
 
 
 def _inside(seen: Projection, alpha: float) -> float:

@@ -3,6 +3,7 @@
 The texts stand in `claims.toml`; `@checks("T1")` joins a check to its text and enters the claim in the register.
 """
 
+import inspect
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SoftscopeError
+from .evidence import rows_of
 
 HOLDS = "holds"
 CORRECTED = "holds as corrected"
@@ -74,13 +76,18 @@ class Claim:
 def checks(claim_id: str) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
     """Enter the decorated check in the register under `claim_id`, with its text from `claims.toml`.
 
-    A formula that breaks off (no root, a singular matrix, a refused argument) contradicts the claim: a verdict, never
-    a traceback.
+    A check with an argument `rows` gets the rows of trained networks kept for this claim, unless it is called with
+    others. A formula that breaks off (no root, a singular matrix, a refused argument) contradicts the claim: a
+    verdict, never a traceback.
     """
 
     def enter(check: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        by_rows = "rows" in inspect.signature(check).parameters
+
         @wraps(check)
         def checked(**arguments: Any) -> Outcome:
+            if by_rows:
+                arguments.setdefault("rows", rows_of(claim_id))
             try:
                 return check(**arguments)
             except (ArithmeticError, ValueError, np.linalg.LinAlgError, SoftscopeError) as error:

@@ -14,7 +14,7 @@ from ...arrays import Floats
 from ...estimators.softmax import entropy, log_odds
 from ...geometry import sandwich, uniform_on_sphere
 from ...head import Head
-from .evidence import Rows, rows_of
+from .evidence import Rows
 from .order import discordance, draw_cosines, largest_cosine, log_odds_of
 from .register import CONDITIONS, CORRECTED, HOLDS, Outcome, checks, decide
 
@@ -108,9 +108,7 @@ def check_not_always(*, score: Score = log_odds, seed: int = 18, pairs: int = 10
 
 
 @checks("T22")
-def check_homogeneous(
-    *, activation: Activation = relu, rows: Rows | None = None, trials: int = 100, seed: int = 22
-) -> Outcome:
+def check_homogeneous(*, activation: Activation = relu, rows: Rows, trials: int = 100, seed: int = 22) -> Outcome:
     """T22: psi(a x) against a psi(x) in random networks, without biases and with them, and in trained LeNets."""
     rng = np.random.default_rng(seed)
     worst, losing, departures, falls, points = 0.0, 0, [], 0, 0
@@ -129,15 +127,14 @@ def check_homogeneous(
         departures.append([np.linalg.norm(features(layers, a * x, activation) / a - limit) / scale for a in factors])
         points += len(x)
     mean = np.median(departures, axis=0)
-    lenets = rows_of("T22") if rows is None else rows
-    away, gaining = (np.array([row[name] for row in lenets]) for name in ("departure_10", "gaining"))
+    away, gaining = (np.array([row[name] for row in rows]) for name in ("departure_10", "gaining"))
     rate = float(np.polyfit(np.log(factors[1:]), np.log(mean[1:]), 1)[0])
     return decide(
         CONDITIONS,
         f"without biases psi(a x) = a psi(x) to {worst:.0e} and none of {points:,} inputs loses confidence when "
         f"magnified 10 times; with biases psi(a x) / a is {mean[0]:.0%} away at a = 2, {mean[2]:.1%} at 100 (falling "
         f"as a^{rate:.2f}), and {falls / points:.1%} of inputs lose confidence; "
-        f"{len(lenets)} trained LeNets are {away.min():.1%} to {away.max():.1%} away at a = 10, where "
+        f"{len(rows)} trained LeNets are {away.min():.1%} to {away.max():.1%} away at a = 10, where "
         f"{gaining.min():.0f} % or more of their inputs gain confidence",
         {
             "networks": trials,
@@ -148,7 +145,7 @@ def check_homogeneous(
             "median_departure_with_bias": dict(zip(factors.tolist(), mean.tolist())),
             "rate": rate,
             "losing_share_with_bias": falls / points,
-            "lenets": len(lenets),
+            "lenets": len(rows),
         },
         {
             "without biases it is exact": worst < 1e-12,

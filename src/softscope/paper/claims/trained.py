@@ -12,7 +12,7 @@ import numpy as np
 from ...arrays import Floats
 from ...geometry import simplex
 from ...metrics import mean_interval
-from .evidence import Rows, rows_of
+from .evidence import Rows
 from .order import log_odds_of
 from .register import APPROXIMATE, CONDITIONS, FAILS, HOLDS, UNDECIDED, Outcome, checks, decide
 from .strength import mental_exponent
@@ -25,7 +25,7 @@ ENOUGH_EPOCHS = 50
 
 
 @checks("T19")
-def check_mental(*, rows: Rows | None = None, exponent: Exponent = mental_exponent) -> Outcome:
+def check_mental(*, rows: Rows, exponent: Exponent = mental_exponent) -> Outcome:
     """T19: E5 equals U_max where its assumptions hold; `spearman` (of U_mental and U_max) on trained networks."""
     error = 0.0
     for classes in (2, 3, 10, 100):
@@ -33,7 +33,6 @@ def check_mental(*, rows: Rows | None = None, exponent: Exponent = mental_expone
         for c in (0.1, 1.0, 10.0):
             mental = np.log(classes - 1.0) - c * exponent(aligned.max(axis=1), classes)
             error = max(error, float(np.abs(log_odds_of(aligned, c) - mental).max()))
-    rows = rows_of("T19") if rows is None else rows
     if not rows:
         return _undecided("no trained network bears on it")
     agreement = np.array([own["spearman"].mean() for own in by_network(rows, "spearman").values()])
@@ -51,9 +50,8 @@ def check_mental(*, rows: Rows | None = None, exponent: Exponent = mental_expone
 
 
 @checks("T23")
-def check_entropy_preferred(*, rows: Rows | None = None) -> Outcome:
+def check_entropy_preferred(*, rows: Rows) -> Outcome:
     """T23: `difference` = AUROC of U_entropy less that of U_max, with its paired interval `low`..`high`."""
-    rows = rows_of("T23") if rows is None else rows
     networks = by_network(rows, "difference", "low", "high")
     if len(networks) < 2:
         return _undecided(f"{len(networks)} trained networks bear on it")
@@ -75,9 +73,8 @@ def check_entropy_preferred(*, rows: Rows | None = None) -> Outcome:
 
 
 @checks("T24")
-def check_saturation(*, rows: Rows | None = None, absent: float = 0.01, minor: float = 0.2) -> Outcome:
+def check_saturation(*, rows: Rows, absent: float = 0.01, minor: float = 0.2) -> Outcome:
     """T24: `equal_share` = share of equal float32 scores, `lost` = AUROC that rounding costs; `network`: the family."""
-    rows = rows_of("T24") if rows is None else rows
     families = {"resnet": "ResNet18", "efficient": "EfficientNet"}
     own = {name: [row for row in rows if key in str(row["network"]).lower()] for key, name in families.items()}
     if not all(own.values()):
@@ -99,9 +96,9 @@ def check_saturation(*, rows: Rows | None = None, absent: float = 0.01, minor: f
 
 
 @checks("T25")
-def check_skewness(*, rows: Rows | None = None) -> Outcome:
+def check_skewness(*, rows: Rows) -> Outcome:
     """T25: `skewness` of the cosines between weights of a head with `classes` classes."""
-    many = [row for row in (rows_of("T25") if rows is None else rows) if row["classes"] >= 100]
+    many = [row for row in rows if row["classes"] >= 100]
     if len(many) < 2:
         return _undecided(f"{len(many)} heads with 100 classes or more bear on it")
     skewness = np.array([row["skewness"] for row in many])
@@ -115,9 +112,8 @@ def check_skewness(*, rows: Rows | None = None) -> Outcome:
 
 
 @checks("T26")
-def check_ensemble(*, rows: Rows | None = None) -> Outcome:
+def check_ensemble(*, rows: Rows) -> Outcome:
     """T26: `rises`, of each network trained alike the mean entropy on OOD less that on test inputs; one row per set."""
-    rows = rows_of("T26") if rows is None else rows
     enough = [row for row in rows if len(row.get("rises", ())) >= ENOUGH_ALIKE]
     if not enough:
         most = max((row["networks"] for row in rows), default=0)
@@ -140,9 +136,8 @@ def check_ensemble(*, rows: Rows | None = None) -> Outcome:
 
 
 @checks("T30")
-def check_alignment(*, rows: Rows | None = None, least: float = 0.9) -> Outcome:
+def check_alignment(*, rows: Rows, least: float = 0.9) -> Outcome:
     """T30: `largest_cosine` = median of max_i cos(w_i, z) of known inputs, `epochs` = how long the network trained."""
-    rows = rows_of("T30") if rows is None else rows
     values = np.array([row["largest_cosine"] for row in rows])
     long = np.array([row["epochs"] >= ENOUGH_EPOCHS for row in rows], bool)
     if long.sum() < 2:
@@ -162,9 +157,8 @@ def check_alignment(*, rows: Rows | None = None, least: float = 0.9) -> Outcome:
 
 
 @checks("T31")
-def check_falling(*, rows: Rows | None = None) -> Outcome:
+def check_falling(*, rows: Rows) -> Outcome:
     """T31: `norm` and `familiarity`, AUROC in percent of -norm(z) and of -max cos for a network and an OOD set."""
-    rows = rows_of("T31") if rows is None else rows
     names = ("norm", "familiarity")
     networks = by_network(rows, *names)
     if len(networks) < 2:
@@ -186,9 +180,8 @@ def check_falling(*, rows: Rows | None = None) -> Outcome:
 
 
 @checks("T33")
-def check_filter(*, rows: Rows | None = None, most: float = 0.01) -> Outcome:
+def check_filter(*, rows: Rows, most: float = 0.01) -> Outcome:
     """T33: `p_value` that the surest noise looks like its class, `above_digit`: noise surer than the median digit."""
-    rows = rows_of("T33") if rows is None else rows
     if len(rows) < 2:
         return _undecided(f"{len(rows)} scans of noise bear on it")
     alike = [row["p_value"] <= 0.01 for row in rows]
@@ -207,13 +200,13 @@ def check_filter(*, rows: Rows | None = None, most: float = 0.01) -> Outcome:
 
 
 @checks("T34")
-def check_ambiguity(*, rows: Rows | None = None) -> Outcome:
+def check_ambiguity(*, rows: Rows) -> Outcome:
     """T34: one row per share of `ambiguous` training inputs, over networks trained alike.
 
     `spreads`: the rise of the variance of entropies on OOD inputs, as one jackknife value per network; `entropy` and
     `density`: AUROC in percent of each network.
     """
-    rows = sorted(rows_of("T34") if rows is None else rows, key=lambda row: float(row["ambiguous"]))
+    rows = sorted(rows, key=lambda row: float(row["ambiguous"]))
     enough = [row for row in rows if len(row["entropy"]) >= ENOUGH_ALIKE]
     if len(enough) < 2:
         return _undecided(

@@ -7,6 +7,7 @@ which leaves only directions to draw; all structures are measured on the same on
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...estimators.softmax import log_entropy
-from ...geometry import KnownMixture, simplex, uniform_in_ball, uniform_on_sphere, valid_threshold
+from ...geometry import KnownMixture, optimal_structure, uniform_in_ball, uniform_on_sphere, valid_threshold
 from ...head import Head
-from .evidence import Rows, rows_of
+from .evidence import Rows
 from .register import CONDITIONS, Outcome, checks, decide
 from .trained import by_network
 
@@ -33,9 +34,6 @@ Threshold = Callable[[Floats, float], float]
 class SizeComparison:
     """Shares [S, R] of random structures and of the optimal one, [R], at the radii; the best paired z-score over it."""
 
-    classes: int
-    features: int
-    strength: float
     random: Floats
     optimal: Floats
     best_z: float
@@ -43,9 +41,7 @@ class SizeComparison:
 
 def optimal_weights(classes: int, features: int) -> Floats:
     """The unit weights of the optimal structure, [K, H]."""
-    weight = np.zeros((classes, features))
-    weight[:, : classes - 1] = simplex(classes)
-    return weight
+    return optimal_structure(classes, features).weight
 
 
 @checks("T17")
@@ -104,7 +100,7 @@ def compare(
         error = ahead.std(axis=1) / np.sqrt(_DIRECTIONS) + 1e-9
         z_score = max(z_score, float((ahead.mean(axis=1) / error).max()))
         means.append(shares.mean(axis=1))
-    return SizeComparison(classes, features, strength, np.concatenate(means), best.mean(axis=0), z_score)
+    return SizeComparison(np.concatenate(means), best.mean(axis=0), z_score)
 
 
 def radial_shares(weights: Floats, directions: Floats, radii: tuple[float, ...] = RADII) -> Floats:
@@ -204,29 +200,26 @@ class Flags:
 @checks("T21")
 def check_flags(
     *,
+    rows: Rows,
     density: Density = u_density,
     threshold: Threshold = valid_threshold,
-    rows: Rows | None = None,
     trials: int = 8,
     seed: int = 21,
 ) -> Outcome:
     """T21: the four shares for random Gaussian classes at several distances and two references; trained networks."""
     rng = np.random.default_rng(seed)
-    table = []
-    for classes, size in ((2, 2), (3, 2), (3, 8), (10, 16)):
-        for distance in (1.0, 2.0, 4.0, 8.0):
-            for reference in ("ball", "gaussian"):
-                cases = [
-                    four_shares(classes, size, distance, reference, rng, density, threshold) for _ in range(trials)
-                ]
-                table.append((classes, size, distance, reference, cases))
+    table: list[Any] = []
+    sizes, distances = ((2, 2), (3, 2), (3, 8), (10, 16)), (1.0, 2.0, 4.0, 8.0)
+    for (classes, size), distance, reference in product(sizes, distances, ("ball", "gaussian")):
+        case = (classes, size, distance, reference)
+        table.append((*case, [four_shares(*case, rng, density, threshold) for _ in range(trials)]))
     wide, near = (_summary(table, reference, 0.999, 1.0) for reference in ("ball", "gaussian"))
     mixed = _summary(table, "gaussian", 0.0, 0.9)
     fresh = {
         name: float(np.mean([getattr(flags, name) for *_, cases in table for flags in cases]))
         for name in ("fresh_softmax", "fresh_density")
     }
-    said, networks = trained_flags(rows_of("T21") if rows is None else rows)
+    said, networks = trained_flags(rows)
     return decide(
         CONDITIONS,
         "classes apart (accuracy 99.9 %), OOD points in a wide ball: density flags "

@@ -127,7 +127,7 @@ class Triples:
 
     def picture(self, suspect: str) -> "Figure":
         """The ranking, and the effect of each class."""
-        from ..plots.activations import ranking
+        from ..plots.layers import ranking
 
         return ranking([(row["classes"], row["overlap"]) for row in self.table], self.effects(), suspect)
 

@@ -18,7 +18,7 @@ from ...errors import SoftscopeError
 from ...geometry import StructureReport, structure_report
 from ...head import Head
 from ...runs import Store
-from ..plots.weights import HeadGroup, pair_cosines, weight_histograms
+from ..plots.layers import HeadGroup, pair_cosines, weight_histograms
 from ..training import TrainSettings
 from . import texts
 from .base import Result, Settings

@@ -95,7 +95,7 @@ SCALES = {
 
 def run(settings: ActivationSettings, store: Store, engine: Engine) -> Result:
     """Rank the triples, then train each case `runs` times; the heat maps are those of the first run."""
-    from ..plots.activations import heat_map
+    from ..plots.layers import heat_map
 
     triples = rank_triples(settings.search, settings, store, engine)
     suspect = find(settings.search.data.dataset).classes[settings.suspect]

@@ -177,7 +177,7 @@ def _tables(directions: dict[str, Depths]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _picture(directions: dict[str, Depths]) -> Any:
-    from ..plots.curves import against_depth
+    from ..plots.benchmark import against_depth
 
     names = ("accuracy", *SHOWN)
     return against_depth(

@@ -349,7 +349,7 @@ def _part(features: FeatureSet, rows: slice) -> FeatureSet:
 
 
 def _picture(settings: RemedySettings, readings: Sequence[Readings]) -> Any:
-    from ..plots.curves import dials
+    from ..plots.benchmark import dials
 
     return dials(
         {

@@ -6,10 +6,9 @@ statistics.share_above(log_odds_of(0.99)), statistics.numbers[3]      # the most
 """
 
 from . import inputs
-from .command import ScanSummary, run_scan
 from .finds import Climbed, Match, climb, nearest_distances, permutation_test, template_correlations
 from .networks import Folded, PlainNet, Scanned, scanned
-from .scan import BLOCK, Range, scan, scan_in_store, told
+from .scan import BLOCK, Range, ScanSummary, run_scan, scan, scan_in_store, told
 from .statistics import BINS, QUANTITIES, Statistics, edges, exact_binomial, log_odds_of, percent
 
 __all__ = [

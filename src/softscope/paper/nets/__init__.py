@@ -14,9 +14,13 @@ from ...lazy import lazily
 
 if TYPE_CHECKING:
     from .base import Net as Net
+    from .base import Tuner as Tuner
     from .base import in_memory_order as in_memory_order
-    from .efficientnet import EfficientNetLite as EfficientNetLite
-    from .resnet import ResNet18 as ResNet18
+    from .base import into_tail as into_tail
+    from .base import through_tail as through_tail
+    from .residual import EfficientNetLite as EfficientNetLite
+    from .residual import ResNet18 as ResNet18
+    from .residual import SmallViT as SmallViT
     from .saving import SavedModel as SavedModel
     from .saving import load_model as load_model
     from .saving import open_saved as open_saved
@@ -26,10 +30,6 @@ if TYPE_CHECKING:
     from .simple import LeNet as LeNet
     from .simple import Small as Small
     from .simple import Toy as Toy
-    from .tuning import Tuner as Tuner
-    from .tuning import into_tail as into_tail
-    from .tuning import through_tail as through_tail
-    from .vit import SmallViT as SmallViT
 
 NETS = {
     "toy": "Toy",
@@ -43,37 +43,14 @@ NETS = {
 }
 
 _HOMES = {
-    "base": ("Net", "in_memory_order"),
+    "base": ("Net", "Tuner", "in_memory_order", "into_tail", "through_tail"),
     "simple": ("FilterNet", "LeNet", "Small", "Toy", "VGG"),
-    "resnet": ("ResNet18",),
-    "efficientnet": ("EfficientNetLite",),
+    "residual": ("EfficientNetLite", "ResNet18", "SmallViT"),
     "saving": ("SavedModel", "load_model", "open_saved", "save_model"),
-    "tuning": ("Tuner", "into_tail", "through_tail"),
-    "vit": ("SmallViT",),
 }
 __getattr__ = lazily(__name__, _HOMES)
 
-__all__ = [
-    "NETS",
-    "VGG",
-    "EfficientNetLite",
-    "FilterNet",
-    "LeNet",
-    "Net",
-    "ResNet18",
-    "SavedModel",
-    "Small",
-    "SmallViT",
-    "Toy",
-    "Tuner",
-    "build",
-    "in_memory_order",
-    "into_tail",
-    "load_model",
-    "open_saved",
-    "save_model",
-    "through_tail",
-]
+__all__ = ["NETS", "build", *(name for names in _HOMES.values() for name in names)]
 
 
 def build(name: str, *, seed: int = 0, **config: Any) -> "Net":

@@ -29,7 +29,7 @@ from ...files import cache_folder, existing_file, first_line, read_safetensors, 
 from ...torch_door import torch
 from . import build
 from .base import Net, Normalise, in_memory_order
-from .efficientnet import VARIANTS
+from .residual import VARIANTS
 
 LITE = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 #: the name here -> timm's name on the hub

@@ -2,7 +2,7 @@
 
 from ...errors import SoftscopeError
 from ...torch_door import nn
-from .base import Net, Normalise, activation_module
+from .base import Net, Normalise, activation_of
 
 WIDTHS = (32, 64, 128, 128)
 _FILTER_FEATURES = {1: 16 * 3 * 3, 2: 32 * 2 * 2, 3: 64}
@@ -31,9 +31,7 @@ class Small(Net):
     name = "small"
 
     def __init__(self, *, features: int = 64, classes: int = 10, activation: str = "relu") -> None:
-        def act() -> nn.Module:
-            return activation_module(activation)
-
+        act = activation_of(activation)
         body = nn.Sequential(
             *(nn.Conv2d(1, 32, 3), act(), nn.Conv2d(32, 64, 3), act()),
             *(nn.Flatten(), nn.Linear(64 * 4 * 4, features), act()),
@@ -62,9 +60,7 @@ class LeNet(Net):
     channels_last = True
 
     def __init__(self, *, features: int = 16, classes: int = 10, activation: str = "relu") -> None:
-        def act() -> nn.Module:
-            return activation_module(activation)
-
+        act = activation_of(activation)
         body = nn.Sequential(
             *(nn.Conv2d(1, 32, 5), act()),
             *(nn.Conv2d(32, 64, 3), act(), nn.MaxPool2d(2)),
@@ -96,13 +92,8 @@ class FilterNet(Net):
         if conv_layers >= 3:
             steps += [nn.Conv2d(32, 64, 2), nn.ReLU()]
         body = nn.Sequential(*steps, nn.Flatten())
-        super().__init__(
-            Normalise(1, std=1.0),
-            body,
-            input_shape=(9, 9, 1),
-            features=_FILTER_FEATURES[conv_layers],
-            config={"classes": classes, "conv_layers": conv_layers},
-        )
+        config, features = {"classes": classes, "conv_layers": conv_layers}, _FILTER_FEATURES[conv_layers]
+        super().__init__(Normalise(1, std=1.0), body, input_shape=(9, 9, 1), features=features, config=config)
 
 
 class VGG(Net):
@@ -136,13 +127,8 @@ class VGG(Net):
         steps: list[nn.Module] = []
         before = channels
         for width in WIDTHS[:blocks]:
-            steps += [
-                nn.Conv2d(before, width, 3, padding=1),
-                nn.ReLU(),
-                nn.Conv2d(width, width, 3, padding=1),
-                nn.ReLU(),
-            ]
-            steps += [nn.MaxPool2d(2), nn.BatchNorm2d(width)]
+            steps += [nn.Conv2d(before, width, 3, padding=1), nn.ReLU()]
+            steps += [nn.Conv2d(width, width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.BatchNorm2d(width)]
             before = width
         flat = before * (size >> blocks) ** 2
         body = nn.Sequential(*steps, nn.Flatten(), nn.Dropout(dropout), nn.Linear(flat, features), nn.ReLU())

@@ -1,15 +1,17 @@
-"""Pictures of a whole benchmark (X9): grids of AUROC, causes by data set, the course of training, histograms."""
+"""Pictures of a whole benchmark (X9), and means over runs against what was turned by hand: depth (X7), a dial (X12)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...head import Head
-from ...reporting.style import CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN, new_figure, style
+from ...metrics import mean_interval
+from ...reporting.style import CLASS_COLOURS, CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN, new_figure, style
+from . import legend_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,8 +91,7 @@ def causes_beside(panels: Mapping[str, str], lines: Mapping[str, CauseLine]) -> 
             axes.set_axisbelow(True)
         row[0].set_yticks(range(len(lines)), list(lines))
         row[0].invert_yaxis()
-        handles = {words: handle for axes in row for handle, words in zip(*axes.get_legend_handles_labels())}
-        figure.legend(handles.values(), handles.keys(), loc="outside lower right", ncols=len(handles))
+        legend_of(figure, row, "outside lower right")
     return figure
 
 
@@ -100,16 +101,8 @@ def _line(axes: "Axes", height: int, ours: Sequence[float], paper: float | None)
     if len(ours) > 1:
         axes.plot(ours, [height] * len(ours), ".", color=INK, markersize=4, label="ours, single runs")
     if paper is not None:
-        axes.plot(
-            paper,
-            height,
-            "D",
-            color=OOD,
-            markersize=5.5,
-            markerfacecolor="none",
-            markeredgewidth=1.3,
-            label="the paper",
-        )
+        look: dict[str, Any] = {"markersize": 5.5, "markerfacecolor": "none", "markeredgewidth": 1.3}
+        axes.plot(paper, height, "D", color=OOD, label="the paper", **look)
 
 
 _COURSE = {
@@ -132,8 +125,7 @@ def training_course(courses: Mapping[str, Sequence[Mapping[str, float]]]) -> "Fi
             axes.set_title(title)
             axes.grid(axis="y")
         panels[1, 1].set_xlabel("share of the training done")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        legend_of(figure, [panels[0, 0]], "outside lower center")
     return figure
 
 
@@ -147,17 +139,12 @@ _NAMES = ("norm(z)", "cosines but the largest", "largest cosine (familiarity)")
 def familiarity_histograms(networks: Mapping[str, tuple[Head, NDArray, NDArray]]) -> "Figure":
     """One row a network, (head, z of test inputs, z of OOD inputs); columns as in the paper's figure."""
     with style():
-        figure = new_figure(PAGE, 0.6 + 1.35 * len(networks))
-        grid = figure.subplots(len(networks), 3, squeeze=False)
-        for row, (title, (head, test, ood)) in zip(grid, networks.items()):
+        figure, grid = _rows_of_three(networks, 0.6)
+        for row, (head, test, ood) in zip(grid, networks.values()):
             parts = [_parts(head, z) for z in (test, ood)]
             for axes, low, high in zip(row, *parts):
                 _pair(axes, low, high)
-            row[0].set_title(title)
-        for axes, name in zip(grid[-1], _NAMES):
-            axes.set_xlabel(name)
-        handles, labels = grid[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper right", ncols=2)
+        legend_of(figure, [grid[0, 0]], "outside upper right")
     return figure
 
 
@@ -169,18 +156,26 @@ def familiarity_by_set(networks: "Mapping[str, tuple[Histogram, Histogram, Histo
     sets = dict.fromkeys(name for row in networks.values() for name in row[0].counts if name not in ("train", "test"))
     looks = {name: (_SETS[n % len(_SETS)], _LINES[n % len(_LINES)]) for n, name in enumerate(sets)}
     with style():
-        figure = new_figure(PAGE, 0.9 + 1.35 * len(networks))
-        grid = figure.subplots(len(networks), 3, squeeze=False)
-        for row, (title, histograms) in zip(grid, networks.items()):
+        figure, grid = _rows_of_three(networks, 0.9)
+        for row, histograms in zip(grid, networks.values()):
             for axes, histogram in zip(row, histograms):
                 _counted(axes, histogram, looks)
-            row[0].set_title(title)
-        for axes, name in zip(grid[-1], _NAMES):
-            axes.set_xlabel(name)
         handles = {words: handle for axes in grid[:, 0] for handle, words in zip(*axes.get_legend_handles_labels())}
         ordered = [name for name in ("train (learned)", *looks) if name in handles]
         figure.legend([handles[name] for name in ordered], ordered, loc="outside lower center", ncols=len(ordered))
     return figure
+
+
+def _rows_of_three(titles: Iterable[str], around: float) -> "tuple[Figure, NDArray]":
+    """A row of panels for each title, one for each of `_NAMES`; `around` inches are left for legend and labels."""
+    titles = list(titles)
+    figure = new_figure(PAGE, around + 1.35 * len(titles))
+    grid: NDArray = figure.subplots(len(titles), len(_NAMES), squeeze=False)
+    for axes, title in zip(grid[:, 0], titles):
+        axes.set_title(title)
+    for axes, name in zip(grid[-1], _NAMES):
+        axes.set_xlabel(name)
+    return figure, grid
 
 
 def _counted(axes: "Axes", histogram: "Histogram", looks: Mapping[str, tuple[str, object]]) -> None:
@@ -212,3 +207,97 @@ def _pair(axes: "Axes", test: Floats, ood: Floats) -> None:
     for values, colour in ((test, INK), (ood, OOD)):
         axes.axvline(float(np.median(values)), color=colour, linewidth=0.8, linestyle="dotted")
     axes.set_yticks([])
+
+
+Runs = Mapping[int, Sequence[float]]  # number of layers -> one value a run
+
+_PANELS = {
+    "Accuracy, %": {"accuracy": "accuracy"},
+    "AUROC of U_entropy, %": {"entropy": "U_entropy"},
+    "AUROC of the features, %": {"norm": "norm(z)", "familiarity": "max cos", "density": "U_density"},
+}
+_ASIDE = 0.25  # single runs stand beside their mean
+_LOOKS = {
+    "accuracy": (INK, "o", "-"),
+    "entropy": (CLASS_COLOURS[0], "s", "-"),
+    "norm": (CLASS_COLOURS[4], "^", "--"),
+    "familiarity": (CLASS_COLOURS[1], "D", "-."),
+    "density": (CLASS_COLOURS[2], "v", "-"),
+}
+
+
+def against_depth(directions: Mapping[str, Mapping[str, Runs]]) -> "Figure":
+    """One row of panels a direction ("mnist against fashion_mnist"): accuracy, AUROC of U_entropy, of the features.
+
+    Each direction has values over runs by name (accuracy, entropy, norm, familiarity, density) and number of layers.
+    """
+    with style():
+        figure = new_figure(PAGE, 0.5 + 1.95 * len(directions))
+        grid = figure.subplots(len(directions), len(_PANELS), sharex=True, squeeze=False)
+        for axes, title in zip(grid[0], _PANELS):
+            axes.set_title(title)
+        for row, (direction, values) in zip(grid, directions.items()):
+            for axes, names in zip(row, _PANELS.values()):
+                for name, words in names.items():
+                    _depth_line(axes, values[name], name, words)
+                axes.grid(axis="y")
+                axes.set_axisbelow(True)
+            row[0].set_ylabel(_two_lines(direction), fontweight="bold")
+        for axes in grid[-1]:
+            axes.set_xlabel("convolutional layers")
+            axes.set_xticks(sorted(next(iter(directions.values()))["accuracy"]))
+        legend_of(figure, [grid[0, -1]], "outside lower right", handlelength=2.6)
+    return figure
+
+
+def _depth_line(axes: "Axes", runs: Runs, name: str, words: str) -> None:
+    colour, marker, dashes = _LOOKS[name]
+    layers = sorted(runs)
+    values = [np.asarray(runs[count], np.float64) for count in layers]
+    errors = [own.std(ddof=1) / np.sqrt(len(own)) if len(own) > 1 else 0.0 for own in values]
+    for count, own in zip(layers, values):
+        axes.plot([count + _ASIDE] * len(own), own, ".", color=colour, alpha=0.5, markersize=3.5, markeredgewidth=0)
+    means = [own.mean() for own in values]
+    axes.errorbar(
+        layers, means, errors, color=colour, marker=marker, linestyle=dashes, markersize=4.5, capsize=3, label=words
+    )
+
+
+def _two_lines(direction: str) -> str:
+    learned, _, ood = direction.partition(" against ")
+    return f"{learned}\nagainst {ood}"
+
+
+Curves = tuple[Sequence[float], Mapping[str, Sequence[Sequence[float]]]]
+
+_LABELS = {
+    "saturation": "logits times",
+    "extrapolation": "OOD inputs times",
+    "ambiguity": "blended digits",
+    "overlap": "digits among OOD rows",
+}
+_MARKERS = ("o", "s", "^", "D")
+
+
+def dials(panels: Mapping[str, Curves]) -> "Figure":
+    """`panels`: dial -> (its positions, cause -> for each position one value per run, in points of AUROC)."""
+    with style():
+        figure = new_figure(PAGE, 2.6)
+        for axes, (dial, (positions, causes)) in zip(figure.subplots(1, len(panels), sharey=True), panels.items()):
+            for k, (cause, values) in enumerate(causes.items()):
+                _curve(axes, values, cause, k, thick=cause == dial)
+            axes.set_xticks(range(len(positions)), [f"{position:g}" for position in positions])
+            axes.set(title=dial, xlabel=_LABELS.get(dial, ""))
+            axes.grid(axis="y")
+            axes.set_axisbelow(True)
+        figure.axes[0].set_ylabel("points of AUROC")
+        legend_of(figure, figure.axes[:1], "outside lower right")
+    return figure
+
+
+def _curve(axes: "Axes", values: Sequence[Sequence[float]], cause: str, k: int, *, thick: bool) -> None:
+    over = [mean_interval(own) for own in values]
+    means = [own.value for own in over]
+    halves = [own.high - own.value if len(runs) > 1 else 0.0 for own, runs in zip(over, values)]
+    look: dict[str, Any] = {"linewidth": 2.4, "markersize": 5} if thick else {"linewidth": 1.0, "markersize": 3}
+    axes.errorbar(range(len(values)), means, halves, color=CLASS_COLOURS[k], marker=_MARKERS[k], label=cause, **look)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ...arrays import Floats
 from ...reporting.style import FAINT, INK, OOD, PAGE, TRAIN, new_figure, style
 from ..filter import percent
+from . import legend_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,8 +71,7 @@ def noise_and_digits(
             if quantity == "log_odds":
                 axes.axvline(best, color=INK, linewidth=0.8, linestyle=":", label="most confident noise")
             axes.set(yscale="log", title=_TITLES[quantity], ylabel="share a bin")
-        handles, texts = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, texts, loc="outside lower center", ncols=3)
+        legend_of(figure, figure.axes[:1], "outside lower center")
     return figure
 
 

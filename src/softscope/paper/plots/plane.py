@@ -13,6 +13,7 @@ from ...estimators.softmax import entropy
 from ...geometry import Plane, square_window
 from ...head import Head
 from ...reporting.style import CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN, class_look, new_figure, style, to_png
+from . import legend_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,8 +56,7 @@ def input_and_plane(
         picture = map_final_layer(right, head, plane, [Cloud(features[0], labels), Cloud(features[1])], threshold)
         right.set(title="Final layer")
         confidence_bar(figure, picture, [left, right], head.n_classes)
-        handles, names = left.get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=len(names), handletextpad=0.3)
+        legend_of(figure, [left], "outside lower center", handletextpad=0.3)
     return figure
 
 
@@ -73,27 +73,24 @@ def map_uncertainty(
 ) -> Any:
     """An uncertainty over the window that holds all `clouds`, the points on top, and the line U = `threshold`."""
     window = square_window(np.concatenate([cloud.points for cloud in clouds]))
-    xs, ys = (np.linspace(low, high, _GRID) for low, high in window)
-    grid = np.stack(np.meshgrid(xs, ys), axis=-1)
-    values = uncertainty(grid.reshape(-1, 2)).reshape(_GRID, _GRID)
-    extent = (*window[0], *window[1])
-    # Reversed, so that bright is confident.
-    picture = axes.imshow(
-        values,
-        extent=extent,
-        origin="lower",
-        cmap=f"{CONFIDENCE_MAP}_r",
-        vmin=0.0,
-        aspect="equal",
-        interpolation="bilinear",
-    )
+    picture = backdrop(axes, uncertainty, window, _GRID, aspect="equal", interpolation="bilinear")
+    values = np.asarray(picture.get_array())
     if threshold is not None and values.min() < threshold < values.max():
+        xs, ys = (np.linspace(low, high, _GRID) for low, high in window)
         axes.contour(xs, ys, values, levels=[threshold], colors=INK, linewidths=1.0, linestyles="dashed")
         axes.plot([], [], color=INK, linestyle="dashed", linewidth=1.0, label="5 % of training is less confident")
     for cloud in clouds:
         _scatter(axes, cloud)
     axes.set(xlim=window[0], ylim=window[1])
     return picture
+
+
+def backdrop(axes: "Axes", uncertainty: Callable[[Floats], NDArray], window: Any, steps: int, **look: Any) -> Any:
+    """An uncertainty over `window`, ((left, right), (bottom, top)), at `steps` x `steps` points; bright: confident."""
+    grid = np.stack(np.meshgrid(*(np.linspace(low, high, steps) for low, high in window)), axis=-1)
+    values = uncertainty(grid.reshape(-1, 2)).reshape(steps, steps)
+    extent = (*window[0], *window[1])
+    return axes.imshow(values, extent=extent, origin="lower", cmap=f"{CONFIDENCE_MAP}_r", vmin=0.0, **look)
 
 
 def confidence_bar(figure: "Figure", picture: Any, axes: "list[Axes]", classes: int) -> None:
@@ -228,8 +225,7 @@ def final_layers(rows: Mapping[str, Mapping[str, Layer]]) -> "Figure":
             places[0].set_ylabel(kind)
         for axes, title in zip(grid[0], next(iter(rows.values()))):
             axes.set_title(title)
-        handles, names = grid[0, 0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=2, markerscale=2)
+        legend_of(figure, [grid[0, 0]], "outside lower center", markerscale=2)
     return figure
 
 
@@ -251,13 +247,9 @@ def _plane(axes: "Axes", layer: Layer) -> None:
     whole = np.concatenate(points)
     low, high = whole.min(axis=0), whole.max(axis=0)
     margin = 0.05 * (high - low)
-    (left, bottom), (right, top) = low - margin, high + margin
-    mesh = np.stack(np.meshgrid(np.linspace(left, right, _SMALL_GRID), np.linspace(bottom, top, _SMALL_GRID)), axis=-1)
-    values = entropy(layer.head.logits(plane.lift(mesh.reshape(-1, 2)))).reshape(_SMALL_GRID, _SMALL_GRID)
-    axes.imshow(
-        values, extent=(left, right, bottom, top), origin="lower", cmap=f"{CONFIDENCE_MAP}_r", vmin=0.0,
-        vmax=float(np.log(layer.head.n_classes)), aspect="auto", interpolation="bilinear",
-    )  # fmt: skip
+    window = np.column_stack([low - margin, high + margin])
+    look = {"vmax": float(np.log(layer.head.n_classes)), "aspect": "auto", "interpolation": "bilinear"}
+    backdrop(axes, lambda xy: entropy(layer.head.logits(plane.lift(xy))), window, _SMALL_GRID, **look)
     axes.plot(*points[1].T, "x", color=OOD, markersize=2.2, markeredgewidth=0.6, label="OOD", linestyle="none")
     axes.plot(
         *points[0].T, "o", color=TRAIN, markersize=2.0, markeredgecolor="white", markeredgewidth=0.2, label="test",

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ...estimators.softmax import entropy
 from ...geometry import Plane
 from ...head import Head
-from ...reporting.style import CLASS_COLOURS, CLASS_MARKERS, CONFIDENCE_MAP, FAINT, INK, PAGE, TRAIN, new_figure, style
-from .plane import Cloud, confidence_bar, map_final_layer
+from ...reporting.style import CLASS_COLOURS, CLASS_MARKERS, FAINT, INK, PAGE, TRAIN, new_figure, style
+from .plane import Cloud, backdrop, confidence_bar, map_final_layer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,19 +130,16 @@ def flattened(head: Head) -> Head:
 
 def _draw_shape(axes: "Axes", shape: Head) -> None:
     largest = float(shape.weight_norms.max())
-    steps = np.linspace(-1.2, 1.2, _GRID)
-    grid = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
     drawn = Head(shape.weight * (_DRAWN_NORM / largest), shape.bias * (_DRAWN_NORM / largest))
-    values = entropy(drawn.logits(grid)).reshape(_GRID, _GRID)
-    window = (-1.2, 1.2, -1.2, 1.2)
-    axes.imshow(values, extent=window, origin="lower", cmap=f"{CONFIDENCE_MAP}_r", vmin=0, vmax=np.log(3), alpha=0.9)
+    window = ((-1.2, 1.2), (-1.2, 1.2))
+    backdrop(axes, lambda xy: entropy(drawn.logits(xy)), window, _GRID, vmax=np.log(3), alpha=0.9)
     for k, weight in enumerate(shape.weight / largest):
         colour = CLASS_COLOURS[k % len(CLASS_COLOURS)]
         if np.linalg.norm(weight) > 1e-6:
             look = {"arrowstyle": "-|>", "color": colour, "linewidth": 2.0, "shrinkA": 0, "shrinkB": 0}
             axes.annotate("", weight, (0, 0), arrowprops=look)
         axes.plot(*weight, CLASS_MARKERS[k % len(CLASS_MARKERS)], color=colour, markersize=5, mec="white", mew=0.5)
-    axes.set(xticks=[], yticks=[], xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
+    axes.set(xticks=[], yticks=[], xlim=window[0], ylim=window[1])
 
 
 def _draw_aurocs(axes: "Axes", outcomes: Sequence[Outcome]) -> None:

@@ -15,8 +15,18 @@ from ...progress import Progress, silent
 from ...torch_door import best_device, keep_freed_memory, nn, reproducible, torch
 from ..nets import in_memory_order
 from .checkpoint import TrainingState, fingerprint, load_checkpoint, save_checkpoint
-from .parts import BATCH_NORM_IMAGES, WeightAverage, as_tensors, augmented, estimating_batch_norm, evaluate
-from .precision import batch_loss, choose_precision, has_bfloat16, step_times
+from .parts import (
+    BATCH_NORM_IMAGES,
+    WeightAverage,
+    as_tensors,
+    augmented,
+    batch_loss,
+    choose_precision,
+    estimating_batch_norm,
+    evaluate,
+    has_bfloat16,
+    step_times,
+)
 from .settings import Precision, TrainSettings
 
 log = logging.getLogger(__name__)
@@ -117,9 +127,7 @@ class _Run:
             start = time.perf_counter()
             loss, accuracy = self._epoch(epoch, progress, after_step)
             scored = None if test is None else evaluate(self.net, *test)
-            record = EpochRecord(
-                loss, accuracy, None if scored is None else scored.loss, None if scored is None else scored.accuracy
-            )
+            record = EpochRecord(loss, accuracy, *(() if scored is None else (scored.loss, scored.accuracy)))
             seconds = self.state.seconds + time.perf_counter() - start
             self.state = TrainingState((*self.state.history, asdict(record)), self.state.precision, seconds)
             if after_epoch is not None:

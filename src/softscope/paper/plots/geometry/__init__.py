@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import SoftscopeError
 from ....reporting.style import style
-from . import diagrams, evidence, regions
+from . import diagrams, regions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,11 +21,11 @@ PICTURES: "dict[str, Callable[[], Figure]]" = {
     "fig_vector_geom": diagrams.vector_geometry,
     "fig_derviative_k3": diagrams.derivative,
     "fig_costheta_diag_w2": diagrams.budget,
-    "evidence_T12": evidence.optimum,
-    "evidence_T15": evidence.order_small,
-    "evidence_T16": evidence.order_large,
-    "evidence_T17": evidence.volumes,
-    "evidence_T21": evidence.extrapolation,
+    "evidence_T12": diagrams.optimum,
+    "evidence_T15": diagrams.order_small,
+    "evidence_T16": diagrams.order_large,
+    "evidence_T17": diagrams.volumes,
+    "evidence_T21": diagrams.extrapolation,
 }
 
 
