@@ -20,13 +20,23 @@ from .distances import (
 )
 from .geometric import Familiarity, Mental, Norm, mental_log_odds
 from .kernel import KernelDensity
-from .logits import Cool, Energy, Entropy, LogitEstimator, Margin, MaxLogit, MaxProbability, logit_score, scores
+from .logits import (
+    Cool,
+    Energy,
+    Entropy,
+    LogitEstimator,
+    Margin,
+    MaxLogit,
+    MaxProbability,
+    logit_score,
+    scores,
+    uncertainties,
+)
 from .neighbours import NearestNeighbours, NNGuide
 from .probabilities import GEN, GradNorm, KLMatching
 from .shaping import AshS, ReAct, Scale, largest_count
 from .softmax import entropy, log_entropy, log_generalised_entropy, log_odds, margin
 from .subspace import Residual, ViM
-from .together import uncertainties
 
 __all__ = [
     "DEFAULT", "ESTIMATORS", "FALL_BELOW", "FDBD", "FEWEST_PER_CLASS", "GEN", "LOG_OFFSET", "NCI", "SHE",

@@ -81,7 +81,7 @@ class NearestNeighbours(Estimator):
 
     def _distances(self, queries: NDArray, candidates: NDArray[np.int64]) -> Floats:
         """Distance of each query to the k-th nearest of its candidates, in float64."""
-        from .heap import square_distances
+        from .compiled import square_distances
 
         squares = np.empty(candidates.shape)
         square_distances(self._train, queries, candidates, squares)
@@ -156,7 +156,7 @@ def _largest_products(
     queries: NDArray, rows: NDArray, size: int, offsets: NDArray | None = None
 ) -> tuple[NDArray, NDArray[np.int64]]:
     """The `size` largest x . c - offset over `rows` of each query, float32, and where they are; a GEMM per block."""
-    from .heap import push_rows
+    from .compiled import push_rows
 
     narrow = queries.astype(np.float32, copy=False)
     values = np.full((len(narrow), size), -np.inf, np.float32)
