@@ -7,7 +7,6 @@ from typing import Any
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from .base import ESTIMATORS, Estimator, Info, each_chunk, register
-from .collapse import FDBD, NCI, SHE, boundary_weights
 from .consensus import FALL_BELOW, Consensus, level_range
 from .density import LOG_OFFSET, Density, Transform, drawn_columns, log_features
 from .distances import (
@@ -33,7 +32,7 @@ from .logits import (
     uncertainties,
 )
 from .neighbours import NearestNeighbours, NNGuide
-from .probabilities import GEN, GradNorm, KLMatching
+from .readers import FDBD, GEN, NCI, SHE, GradNorm, KLMatching, boundary_weights
 from .shaping import AshS, ReAct, Scale, largest_count
 from .softmax import entropy, log_entropy, log_generalised_entropy, log_odds, margin
 from .subspace import Residual, ViM

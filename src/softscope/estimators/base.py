@@ -60,6 +60,9 @@ class Estimator(ABC):
     """An uncertainty of final-layer features. Constructors take keywords only and store them verbatim."""
 
     info: ClassVar[Info]
+    #: What `state` keeps beyond the head: arrays `name` in `_name`, numbers `name` in `name_`.
+    fitted_arrays: ClassVar[tuple[str, ...]] = ()
+    fitted_numbers: ClassVar[tuple[str, ...]] = ()
     head_: Head
     n_features_: int
 
@@ -107,8 +110,9 @@ class Estimator(ABC):
         return self._rows(z, self._plain, np.float32)
 
     def state(self) -> dict[str, NDArray]:
-        """The fitted arrays beyond the head, enough for `restore` on another machine."""
-        return {}
+        """The fitted arrays beyond the head, enough for `restore` on another machine; a number is an array of one."""
+        arrays = {name: getattr(self, f"_{name}") for name in self.fitted_arrays}
+        return arrays | {name: np.array([getattr(self, f"{name}_")]) for name in self.fitted_numbers}
 
     def restore(self, head: Head, state: Mapping[str, NDArray]) -> Self:
         """The inverse of `state`: a fitted estimator without the training features."""
@@ -132,6 +136,10 @@ class Estimator(ABC):
 
     def _restore(self, state: Mapping[str, NDArray]) -> None:
         """Take the arrays of `state` back."""
+        for name in self.fitted_arrays:
+            setattr(self, f"_{name}", state[name])
+        for name in self.fitted_numbers:
+            setattr(self, f"{name}_", float(state[name][0]))
 
     @abstractmethod
     def _uncertainty(self, rows: NDArray) -> NDArray:
