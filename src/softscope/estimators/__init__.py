@@ -8,7 +8,7 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from .base import ESTIMATORS, Estimator, Info, each_chunk, register
 from .consensus import FALL_BELOW, Consensus, level_range
-from .density import LOG_OFFSET, Density, Transform, drawn_columns, log_features
+from .density import LOG_OFFSET, Density, KernelDensity, Transform, drawn_columns, log_features
 from .distances import (
     FEWEST_PER_CLASS,
     Mahalanobis,
@@ -18,7 +18,6 @@ from .distances import (
     class_moments,
 )
 from .geometric import Familiarity, Mental, Norm, mental_log_odds
-from .kernel import KernelDensity
 from .logits import (
     Cool,
     Energy,

@@ -34,8 +34,8 @@ class LogitEstimator(Estimator):
 
     temperature: float = 10.0  # read by `Cool` alone
     cooled: ClassVar[bool] = False  # whether it reads logits / temperature
-    _rank: ClassVar[Callable[[Tail], Floats]]
-    _printed: ClassVar[Callable[[NDArray], NDArray]]
+    _rank: ClassVar["staticmethod[[Tail], Floats]"]
+    _printed: ClassVar["staticmethod[[NDArray], NDArray]"]
 
     @classmethod
     def rank(cls, warm: Tail, cool: Tail) -> Floats:
