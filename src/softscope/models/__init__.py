@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     )
     from .onnx import onnx_session
     from .onnx_graph import OnnxHead, find_head
-    from .opened import OpenedModel, check_logits, open_model
+    from .opened import OpenedModel, check_logits
+    from .opening import open_model
     from .plan import Plan, SetPlan, first_images, make_plan
     from .torch import TorchModel, extract_features
 
@@ -37,7 +38,8 @@ _HOMES = {
     ),
     "onnx": ("onnx_session",),
     "onnx_graph": ("OnnxHead", "find_head"),
-    "opened": ("OpenedModel", "check_logits", "open_model"),
+    "opened": ("OpenedModel", "check_logits"),
+    "opening": ("open_model",),
     "plan": ("Plan", "SetPlan", "first_images", "make_plan"),
     "torch": ("TorchModel", "extract_features"),
 }  # fmt: skip

@@ -17,7 +17,8 @@ from ..features import FeatureSet
 from ..head import Head
 from ..images import ImageSource, open_images
 from ..progress import Progress, silent
-from .opened import OpenedModel, check_logits, open_model
+from .opened import OpenedModel, check_logits
+from .opening import open_model
 from .plan import Plan, make_plan, read_set
 
 BATCH = 64
