@@ -138,3 +138,9 @@ def spans(rows: int, size: int) -> Iterator[slice]:
     """Consecutive slices of `size` rows that cover 0..rows."""
     for start in range(0, rows, size):
         yield slice(start, min(rows, start + size))
+
+
+def square_norms(rows: NDArray) -> Floats:
+    """norm(row)^2 in float64."""
+    wide = rows.astype(np.float64, copy=False)
+    return np.asarray(np.einsum("ij,ij->i", wide, wide))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, check_columns, chunk_rows
+from ..arrays import Floats, check_columns, chunk_rows, square_norms
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
@@ -291,12 +291,6 @@ def unit_rows(rows: NDArray) -> NDArray:
         wide /= _nonzero(np.abs(wide).max(axis=1, keepdims=True))
         out[unsafe] = wide / _nonzero(np.linalg.norm(wide, axis=1, keepdims=True))
     return out
-
-
-def square_norms(rows: NDArray) -> Floats:
-    """norm(row)^2 in float64."""
-    wide = rows.astype(np.float64, copy=False)
-    return np.asarray(np.einsum("ij,ij->i", wide, wide))
 
 
 def _nonzero(sizes: Floats) -> Floats:

@@ -6,13 +6,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats
+from ..arrays import Floats, square_norms
 from ..blas import one_blas_thread
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import RANK_TOLERANCE, ClassMoments, Conditioning, Moments, cholesky
-from .base import Estimator, Info, each_chunk, register, square_norms
+from .base import Estimator, Info, each_chunk, register
 from .softmax import energy
 
 

@@ -2,12 +2,21 @@
 
 from .decoding import Decoder, Encoded
 from .loading import ImageSet, choose_rows, load_files, spelled
-from .parquet import count_rows, read_columns, read_images, read_labels
+from .parquet import (
+    RawSplit,
+    count_rows,
+    encode_png,
+    read_columns,
+    read_images,
+    read_labels,
+    write_images,
+    write_split,
+    write_thumbnails,
+)
 from .pixels import Images, as_rgb, balanced_rows, binarise9, fit_images, greyscale, select_classes, to_rgb32
 from .preprocessing import Preprocessing, alternatives, pixels_as_they_are
 from .probes import PROBES, probe_images
 from .sources import ArrayImages, FolderImages, ImageSource, ParquetImages, open_images, open_splits
-from .writing import RawSplit, encode_png, write_images, write_split, write_thumbnails
 
 __all__ = [
     "PROBES", "ArrayImages", "Decoder", "Encoded", "FolderImages", "ImageSet", "ImageSource", "Images", "ParquetImages",

@@ -68,7 +68,7 @@ class TorchModel(OpenedModel):
 
     def prepare(self, probe: Any, layer: Layer = "after") -> Head:
         """Find the last layer by the probe, and with `before` the non-linearity in front of it."""
-        inputs = self._inputs(probe)
+        inputs = to_device(probe, self._device, self._dtype)
         self.layer = layer
         self._last = find_last_layer(self.module, inputs, self._output)
         self.words = {"classifier": self._last.name}
@@ -82,7 +82,7 @@ class TorchModel(OpenedModel):
     def read(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
         """Rows for the file, features z and logits of a batch; rows are z but for the layer `before`."""
         with evaluating(self.module):
-            z, logits, seen = self._forward(self._inputs(inputs))
+            z, logits, seen = self._forward(to_device(inputs, self._device, self._dtype))
             rows = z if self.layer == "after" else before_activation(seen, self._call, z)
             return rows.float().cpu().numpy(), z.float().cpu().numpy(), logits.float().cpu().numpy()
 
@@ -103,14 +103,6 @@ class TorchModel(OpenedModel):
         with watched as seen, recording(layers, calls, rows_in(inputs)):
             answer = run(self.module, inputs, self._output)
         return *self._last.read(calls, answer), seen
-
-    def _inputs(self, inputs: Any) -> Any:
-        if isinstance(inputs, Mapping):
-            return {name: self._inputs(value) for name, value in inputs.items()}
-        if isinstance(inputs, tuple | list):
-            return tuple(self._inputs(value) for value in inputs)
-        tensor = to_device(inputs, self._device)
-        return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
 
 def extract_features(
