@@ -6,6 +6,7 @@ Data in Python comes as arrays, tensors, dicts, data sets, loaders, iterables of
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,15 +128,12 @@ def extract_sets(
 
 def _from_images(plan: Plan, name: str, batch: int, progress: Progress) -> FeatureSet:
     chosen = plan.sets[name]
-    reads = list(read_set(plan, chosen, slice(0, len(chosen.rows)), batch, progress))
-    bad = [each for read in reads for each in read.bad]
-    positions = np.concatenate([read.positions for read in reads])
+    z, positions, bad = read_set(plan, chosen, slice(0, len(chosen.rows)), batch, progress)
     if bad:
         warnings.warn(f"{name}: {len(bad)} images could not be decoded, the first: {bad[0]}", stacklevel=4)
     if not len(positions):
         raise SoftscopeError(f"{name}: none of {len(chosen.rows)} images could be decoded: {bad[0]}", "Check the files")
     labels = None if chosen.labels is None else chosen.labels[positions]
-    z = np.concatenate([read.features for read in reads])
     return FeatureSet(z, labels, name=name, metadata=_words(plan.opened))
 
 
@@ -144,8 +142,8 @@ def _from_batches(
 ) -> FeatureSet:
     taken: list[NDArray] = []
     labels: list[NDArray[np.int64]] = []
-    done, batch = 0, first
-    while True:
+    done = 0
+    for batch in chain([first], rest):
         rows, z, logits = opened.read(batch.inputs)
         check_logits(head, z, logits, done, opened.tolerance)
         taken.append(rows)
@@ -153,10 +151,6 @@ def _from_batches(
         labels += [] if batch.labels is None or name.startswith("ood/") else [batch.labels]
         done += len(rows)
         progress(f"features of {name}", done, 0)
-        following = next(rest, None)
-        if following is None:
-            break
-        batch = following
     if labels and sum(map(len, labels)) != done:
         raise SoftscopeError(f"{name}: {sum(map(len, labels))} labels for {done} inputs", "Label every batch or none")
     known = np.concatenate(labels) if labels else None
@@ -184,8 +178,6 @@ def batches_of(data: Any, batch: int, name: str) -> Iterator[Batch]:
     or a list of examples, goes through a DataLoader; whatever else can be iterated over gives batches itself: inputs,
     (inputs, labels), or a dict, as a DataLoader does.
     """
-    if batch < 1:
-        raise SoftscopeError(f"batch {batch}: too small", "Give a whole number of at least 1")
     whole, labels = _parted(data) if isinstance(data, tuple | Mapping) else (data, None)
     if _is_whole(whole):
         rows = _rows(whole)

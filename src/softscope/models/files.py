@@ -156,11 +156,9 @@ def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Optio
 
 def write_part(plan: Plan, chosen: SetPlan, part: Part, options: Options) -> None:
     """Read some rows of a set through the model and keep their features, with their sha256."""
-    reads = list(read_set(plan, chosen, part.rows, options.batch, options.progress))
-    features = np.concatenate([read.features for read in reads])
-    positions = np.concatenate([read.positions for read in reads])
-    tensors = {"positions": positions, "z": features}
-    metadata = {"skipped": json.dumps([each for read in reads for each in read.bad])}
+    read = read_set(plan, chosen, part.rows, options.batch, options.progress)
+    tensors = {"positions": read.positions, "z": read.features}
+    metadata = {"skipped": json.dumps(read.bad)}
     write_safetensors(part.path, tensors, metadata | {"sha256": content_digest(tensors, metadata)})
 
 
