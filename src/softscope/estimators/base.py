@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, check_columns, chunk_rows, square_norms
+from ..arrays import Floats, check_columns, chunk_rows, placed, square_norms
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
@@ -299,7 +299,4 @@ def _nonzero(sizes: Floats) -> Floats:
 
 def each_chunk(features: FeatureSet, rows: int | None = None) -> Iterator[tuple[slice, NDArray]]:
     """The chunks of `features` with the slice of rows each covers."""
-    start = 0
-    for block in features.chunks(rows):
-        yield slice(start, start + len(block)), block
-        start += len(block)
+    return placed(features.chunks(rows))

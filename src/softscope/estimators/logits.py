@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, check_columns, check_finite, chunk_rows, spans
+from ..arrays import Floats, check_columns, check_finite, chunk_rows, placed, spans
 from ..blas import one_blas_thread
 from ..errors import SoftscopeError
 from ..features import FeatureSet
@@ -221,10 +221,8 @@ def check_temperature(temperature: float) -> float:
 def tasks_of(head: Head, features: FeatureSet) -> Iterator[Task]:
     """The features in pieces of a few MB, each with the number of its first row."""
     size = _whole(chunk_rows(head.n_features, features.dtype.itemsize, _TASK_BYTES), head.block_rows)
-    start = 0
-    for rows in features.unchecked_chunks(size):
-        yield start, rows
-        start += len(rows)
+    for span, rows in placed(features.unchecked_chunks(size)):
+        yield span.start, rows
 
 
 def _over_blocks(

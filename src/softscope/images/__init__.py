@@ -21,7 +21,7 @@ from .sources import ArrayImages, FolderImages, ImageSource, ParquetImages, open
 __all__ = [
     "PROBES", "ArrayImages", "Decoder", "Encoded", "FolderImages", "ImageSet", "ImageSource", "Images", "ParquetImages",
     "Preprocessing", "RawSplit", "alternatives", "as_rgb", "balanced_rows", "binarise9", "choose_rows", "count_rows",
-    "encode_png", "fit_images", "greyscale", "load_files", "match_classes", "open_images", "open_splits", "pixels_as_they_are",
-    "probe_images", "read_columns", "read_images", "read_labels", "select_classes", "spelled", "to_rgb32",
-    "write_images", "write_split", "write_thumbnails",
+    "encode_png", "fit_images", "greyscale", "load_files", "match_classes", "open_images", "open_splits",
+    "pixels_as_they_are", "probe_images", "read_columns", "read_images", "read_labels", "select_classes", "spelled",
+    "to_rgb32", "write_images", "write_split", "write_thumbnails",
 ]  # fmt: skip

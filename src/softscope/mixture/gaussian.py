@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, as_labels, chunk_rows
+from ..arrays import Floats, as_labels, chunk_rows, placed
 from ..errors import SoftscopeError
 from .conditioning import Conditioning, Covariance, Statistics, dropped
 from .diagonal import DiagonalComponents, DiagonalStatistics, SphericalStatistics
@@ -272,7 +272,5 @@ def _add_groups(statistics: Statistics, rows: Rows, start: NDArray[np.int64]) ->
 
 def _groups_of(rows: Rows, start: NDArray[np.int64], classes: int) -> Iterator[tuple[NDArray, Floats]]:
     """Chunks of rows, each with its one-hot membership [n, K]."""
-    done = 0
-    for x in rows.chunks(_rows_a_chunk(rows.n_features, classes)):
-        yield x, (start[done : done + len(x), None] == np.arange(classes)).astype(np.float64)
-        done += len(x)
+    for span, x in placed(rows.chunks(_rows_a_chunk(rows.n_features, classes))):
+        yield x, (start[span, None] == np.arange(classes)).astype(np.float64)

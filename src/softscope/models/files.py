@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import spans
+from ..arrays import placed, spans
 from ..canonical import content_digest, parse_json
 from ..errors import SoftscopeError
 from ..features import FeatureSet
@@ -210,10 +210,8 @@ def _key(plan: Plan, chosen: SetPlan, keep_images: bool) -> str:
 def _accuracy(plan: Plan, features: FeatureSet) -> float | None:
     if features.labels is None:
         return None
-    right = start = 0
-    for rows in features.chunks():
-        right += int((plan.head.logits(rows).argmax(1) == features.labels[start : start + len(rows)]).sum())
-        start += len(rows)
+    chunks = placed(features.chunks())
+    right = sum(int((plan.head.logits(rows).argmax(1) == features.labels[span]).sum()) for span, rows in chunks)
     return right / len(features)
 
 
