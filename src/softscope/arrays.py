@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -138,3 +138,17 @@ def spans(rows: int, size: int) -> Iterator[slice]:
     """Consecutive slices of `size` rows that cover 0..rows."""
     for start in range(0, rows, size):
         yield slice(start, min(rows, start + size))
+
+
+def placed(blocks: Iterable[NDArray]) -> Iterator[tuple[slice, NDArray]]:
+    """Consecutive blocks of rows, each with the slice of all rows that it covers."""
+    start = 0
+    for block in blocks:
+        yield slice(start, start + len(block)), block
+        start += len(block)
+
+
+def square_norms(rows: NDArray) -> Floats:
+    """norm(row)^2 in float64."""
+    wide = rows.astype(np.float64, copy=False)
+    return np.asarray(np.einsum("ij,ij->i", wide, wide))

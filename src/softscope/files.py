@@ -56,7 +56,8 @@ def atomic_paths(*paths: str | os.PathLike[str]) -> Iterator[tuple[Path, ...]]:
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
             _remove_abandoned(target.parent)
-            temporaries.append(target.parent / f".{target.name}.{_owner()}-{secrets.token_hex(6)}.part")
+            name = f".{target.name}.{_machine()}-{os.getpid()}-{secrets.token_hex(6)}.part"
+            temporaries.append(target.parent / name)
             os.close(os.open(temporaries[-1], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield tuple(temporaries)
         for temporary in temporaries:
@@ -94,11 +95,6 @@ def output_file(path: str | os.PathLike[str]) -> Path:
 
 _PART = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)-[0-9a-f]{12}\.part")
 _tidied: set[str] = set()
-
-
-def _owner() -> str:
-    """Machine and process, as temporary names carry them."""
-    return f"{_machine()}-{os.getpid()}"
 
 
 @cache

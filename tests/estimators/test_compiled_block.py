@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from softscope import Head, SoftscopeError
-from softscope.estimators import estimator, together, uncertainties
+from softscope.estimators import estimator, logits, uncertainties
 from softscope.estimators.base import Block
 from softscope.estimators.compiled_block import CompiledBlock
 
@@ -68,7 +68,7 @@ def test_a_row_has_the_same_value_whatever_is_beside_it(quantity):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
 def test_a_row_that_cannot_be_scored_is_named(monkeypatch, value):
-    monkeypatch.setattr(together, "COMPILE_ROWS", 0)
+    monkeypatch.setattr(logits, "COMPILE_ROWS", 0)
     rng = np.random.default_rng(0)
     head = Head(rng.normal(size=(5, 12)).astype(np.float32))
     train, labels = np.abs(rng.normal(size=(100, 12))).astype(np.float32), np.arange(100) % 5

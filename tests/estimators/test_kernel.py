@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from sklearn.datasets import load_digits
 
 from softscope.errors import SoftscopeError
-from softscope.estimators.kernel import KernelDensity
+from softscope.estimators.density import KernelDensity
 from softscope.features import FeatureSet
 from softscope.head import Head
 from softscope.mixture.kernel import held_out_bandwidth

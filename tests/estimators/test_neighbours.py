@@ -11,7 +11,7 @@ from sklearn.preprocessing import normalize
 
 from softscope.errors import SoftscopeError
 from softscope.estimators import neighbours
-from softscope.estimators.heap import push_rows
+from softscope.estimators.compiled import push_rows
 from softscope.estimators.neighbours import NearestNeighbours, NNGuide
 from softscope.features import FeatureSet
 from softscope.head import Head

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from softscope import FeatureSet, Head, SoftscopeError
-from softscope.estimators import ESTIMATORS, NearestNeighbours, NNGuide, estimator, together, uncertainties
+from softscope.estimators import ESTIMATORS, NearestNeighbours, NNGuide, estimator, logits, uncertainties
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def world():
 @pytest.mark.parametrize("compiled", [False, True])
 def test_every_score_is_what_it_is_alone(world, monkeypatch, compiled):
     _, fitted, z = world
-    monkeypatch.setattr(together, "COMPILE_ROWS", 0 if compiled else 10**9)
+    monkeypatch.setattr(logits, "COMPILE_ROWS", 0 if compiled else 10**9)
     joint = uncertainties(fitted, z)
     assert list(joint) == list(fitted)
     for name, item in fitted.items():

@@ -8,8 +8,7 @@ from scipy import integrate
 from sklearn.mixture import GaussianMixture
 
 from softscope import Density, FeatureSet, Head, SoftscopeError
-from softscope.estimators.density import LOG_OFFSET
-from softscope.estimators.kernel import KernelDensity
+from softscope.estimators.density import LOG_OFFSET, KernelDensity
 from softscope.metrics import auroc, balanced
 from softscope.mixture.gaussian import fit_mixture
 from softscope.runs import Store

@@ -7,9 +7,8 @@ from typing import Any
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from .base import ESTIMATORS, Estimator, Info, each_chunk, register
-from .collapse import FDBD, NCI, SHE, boundary_weights
 from .consensus import FALL_BELOW, Consensus, level_range
-from .density import LOG_OFFSET, Density, Transform, drawn_columns, log_features
+from .density import LOG_OFFSET, Density, KernelDensity, Transform, drawn_columns, log_features
 from .distances import (
     FEWEST_PER_CLASS,
     Mahalanobis,
@@ -19,14 +18,23 @@ from .distances import (
     class_moments,
 )
 from .geometric import Familiarity, Mental, Norm, mental_log_odds
-from .kernel import KernelDensity
-from .logits import Cool, Energy, Entropy, LogitEstimator, Margin, MaxLogit, MaxProbability, logit_score, scores
+from .logits import (
+    Cool,
+    Energy,
+    Entropy,
+    LogitEstimator,
+    Margin,
+    MaxLogit,
+    MaxProbability,
+    logit_score,
+    scores,
+    uncertainties,
+)
 from .neighbours import NearestNeighbours, NNGuide
-from .probabilities import GEN, GradNorm, KLMatching
+from .readers import FDBD, GEN, NCI, SHE, GradNorm, KLMatching, boundary_weights
 from .shaping import AshS, ReAct, Scale, largest_count
 from .softmax import entropy, log_entropy, log_generalised_entropy, log_odds, margin
 from .subspace import Residual, ViM
-from .together import uncertainties
 
 __all__ = [
     "DEFAULT", "ESTIMATORS", "FALL_BELOW", "FDBD", "FEWEST_PER_CLASS", "GEN", "LOG_OFFSET", "NCI", "SHE",

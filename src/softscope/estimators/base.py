@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, check_columns, chunk_rows
+from ..arrays import Floats, check_columns, chunk_rows, placed, square_norms
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
@@ -60,6 +60,9 @@ class Estimator(ABC):
     """An uncertainty of final-layer features. Constructors take keywords only and store them verbatim."""
 
     info: ClassVar[Info]
+    #: What `state` keeps beyond the head: arrays `name` in `_name`, numbers `name` in `name_`.
+    fitted_arrays: ClassVar[tuple[str, ...]] = ()
+    fitted_numbers: ClassVar[tuple[str, ...]] = ()
     head_: Head
     n_features_: int
 
@@ -107,8 +110,9 @@ class Estimator(ABC):
         return self._rows(z, self._plain, np.float32)
 
     def state(self) -> dict[str, NDArray]:
-        """The fitted arrays beyond the head, enough for `restore` on another machine."""
-        return {}
+        """The fitted arrays beyond the head, enough for `restore` on another machine; a number is an array of one."""
+        arrays = {name: getattr(self, f"_{name}") for name in self.fitted_arrays}
+        return arrays | {name: np.array([getattr(self, f"{name}_")]) for name in self.fitted_numbers}
 
     def restore(self, head: Head, state: Mapping[str, NDArray]) -> Self:
         """The inverse of `state`: a fitted estimator without the training features."""
@@ -132,6 +136,10 @@ class Estimator(ABC):
 
     def _restore(self, state: Mapping[str, NDArray]) -> None:
         """Take the arrays of `state` back."""
+        for name in self.fitted_arrays:
+            setattr(self, f"_{name}", state[name])
+        for name in self.fitted_numbers:
+            setattr(self, f"{name}_", float(state[name][0]))
 
     @abstractmethod
     def _uncertainty(self, rows: NDArray) -> NDArray:
@@ -285,19 +293,10 @@ def unit_rows(rows: NDArray) -> NDArray:
     return out
 
 
-def square_norms(rows: NDArray) -> Floats:
-    """norm(row)^2 in float64."""
-    wide = rows.astype(np.float64, copy=False)
-    return np.asarray(np.einsum("ij,ij->i", wide, wide))
-
-
 def _nonzero(sizes: Floats) -> Floats:
     return np.where(sizes > 0, sizes, 1.0)
 
 
 def each_chunk(features: FeatureSet, rows: int | None = None) -> Iterator[tuple[slice, NDArray]]:
     """The chunks of `features` with the slice of rows each covers."""
-    start = 0
-    for block in features.chunks(rows):
-        yield slice(start, start + len(block)), block
-        start += len(block)
+    return placed(features.chunks(rows))

@@ -1,7 +1,8 @@
-"""The tails of rows of logits (`softmax.Tail`), compiled: all that every score needs, at two temperatures in one pass.
+"""Compiled kernels: the tails of rows of logits, and what keeps and measures the nearest rows block by block.
 
-Logits are turned into tiles of TILE rows side by side, so that each step of the sums is one vector instruction over
-rows whatever K is, and nothing has to be added up across a vector. Agrees with `Tail.of` to a few float64 roundings.
+`tails` makes all that every score of the logits needs (`softmax.Tail`), at two temperatures in one pass. Logits are
+turned into tiles of TILE rows side by side, so that each step of the sums is one vector instruction over rows whatever
+K is, and nothing has to be added up across a vector. Agrees with `Tail.of` to a few float64 roundings.
 """
 
 import numpy as np
@@ -84,3 +85,41 @@ def _add_up(tile: NDArray, second: NDArray, cooling: float, sums: Floats) -> Non
             moment[row] += x * power
             cool_rest[row] += cool_power
             cool_moment[row] += c * cool_power
+
+
+@kernel()
+def push_rows(block: NDArray, first: int, values: NDArray, indices: NDArray) -> None:
+    """Push each row of `block` into the min-heap of its largest entries so far, with their places first + j.
+
+    In random order the n-th entry gets in with probability k/n, so this costs little more than one reading.
+    """
+    k = values.shape[1]
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            value = block[i, j]
+            if value > values[i, 0]:
+                hole = 0
+                child = 1
+                while child < k:
+                    if child + 1 < k and values[i, child + 1] < values[i, child]:
+                        child += 1
+                    if values[i, child] >= value:
+                        break
+                    values[i, hole] = values[i, child]
+                    indices[i, hole] = indices[i, child]
+                    hole = child
+                    child = 2 * hole + 1
+                values[i, hole] = value
+                indices[i, hole] = first + j
+
+
+@kernel("contract", "reassoc", "nsz")
+def square_distances(rows: NDArray, queries: NDArray, chosen: NDArray, out: NDArray) -> None:
+    """out[i, j] = norm(rows[chosen[i, j]] - queries[i])^2, in float64."""
+    for i in range(len(queries)):
+        for j in range(chosen.shape[1]):
+            row, total = rows[chosen[i, j]], 0.0
+            for h in range(queries.shape[1]):
+                step = np.float64(row[h]) - np.float64(queries[i, h])
+                total += step * step
+            out[i, j] = total

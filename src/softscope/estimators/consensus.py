@@ -7,6 +7,7 @@ the units of the scores, and -sum log p is large where some of them are clearly 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ FALL_BELOW = 1e-3
 
 
 @register
+@dataclass(kw_only=True, eq=False, repr=False)
 class Consensus(Estimator):
     """Minus the summed logarithms of the conformal p-values of the `parts`, names of scores with commas between them.
 
@@ -47,13 +49,11 @@ class Consensus(Estimator):
         "training rows are as strange to the network as other rows of their kind, or nearly so",
     )
 
-    parts_: dict[str, Estimator]
-    levels_: dict[str, tuple[Floats, Floats]]
-
-    def __init__(self, *, parts: str = PARTS, held_out: float = 0.2, seed: int = 0) -> None:
-        self.parts = parts
-        self.held_out = held_out
-        self.seed = seed
+    parts: str = PARTS
+    held_out: float = 0.2
+    seed: int = 0
+    parts_: dict[str, Estimator] = field(init=False)
+    levels_: dict[str, tuple[Floats, Floats]] = field(init=False)
 
     def _check(self, head: Head) -> None:
         known = [name for name in ESTIMATORS if name != self.info.name]

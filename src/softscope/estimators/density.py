@@ -1,7 +1,8 @@
-"""E4: uncertainty as minus the log density of a Gaussian mixture fitted on training features."""
+"""Uncertainty as minus the log density of training features: a Gaussian mixture (E4), or a kernel on each row (E8)."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -16,13 +17,16 @@ from ..mixture import (
     Conditioning,
     Covariance,
     GaussianMixture,
+    Kernels,
     Statistics,
     TiedStatistics,
     first_statistics,
     fit_from,
+    held_out_bandwidth,
     start,
 )
 from .base import Estimator, Info, register, unit_rows
+from .neighbours import kept_rows
 
 Init = Literal["labels", "kmeans", "random"]
 Transform = Literal["none", "log"]
@@ -31,8 +35,42 @@ LOG_OFFSET = 1e-3
 FULL_BYTES = 1.34e9
 
 
+class _Transformed(Estimator):
+    """A density of z, or of what `normalise`, `columns_` and `transform` make of it, in this order."""
+
+    transform: Transform
+    normalise: bool
+    columns_: NDArray[np.int64] | None
+    offset_: float | None
+
+    def _check(self, head: Head) -> None:
+        self._check_known("transform", self.transform, get_args(Transform))
+
+    def _check_known(self, name: str, value: str, known: tuple[str, ...]) -> None:
+        if value not in known:
+            raise SoftscopeError(f"{self.info.name}: {name} {value!r} is unknown", f"Use one of {', '.join(known)}")
+
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
+        self.offset_ = LOG_OFFSET if self.transform == "log" else None
+        self.columns_ = None
+
+    def _transformed(self, rows: NDArray) -> NDArray:
+        scaled = unit_rows(rows) if self.normalise else rows
+        chosen = scaled if self.columns_ is None else scaled[:, self.columns_]
+        return chosen if self.offset_ is None else log_features(chosen, self.offset_)
+
+    def state(self) -> dict[str, NDArray]:
+        columns = {} if self.columns_ is None else {"columns": self.columns_}
+        return columns if self.offset_ is None else columns | {"offset": np.array([self.offset_])}
+
+    def _restore(self, state: Mapping[str, NDArray]) -> None:
+        self.columns_ = state.get("columns")
+        self.offset_ = float(state["offset"][0]) if "offset" in state else None
+
+
 @register
-class Density(Estimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class Density(_Transformed):
     """E4: U_density = -log q(z), q a Gaussian mixture on training features, fitted by EM.
 
     Defaults are the paper's best: K components of full covariance, ridge 1e-5, all neurons. `init` says where EM
@@ -57,32 +95,16 @@ class Density(Estimator):
 
     info = Info("E4", "density", "U_density", "-log sum_k w_k N(z; mu_k, Sigma_k)", ("train", "labels"))
 
-    mixture_: GaussianMixture
-    columns_: NDArray[np.int64] | None
-    offset_: float | None
-
-    def __init__(
-        self,
-        *,
-        components: int | None = None,
-        covariance: Covariance = "full",
-        ridge: float = 1e-5,
-        init: Init = "labels",
-        one_per_class: bool = False,
-        transform: Transform = "none",
-        normalise: bool = False,
-        neurons: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.components = components
-        self.covariance = covariance
-        self.ridge = ridge
-        self.init = init
-        self.one_per_class = one_per_class
-        self.transform = transform
-        self.normalise = normalise
-        self.neurons = neurons
-        self.seed = seed
+    components: int | None = None
+    covariance: Covariance = "full"
+    ridge: float = 1e-5
+    init: Init = "labels"
+    one_per_class: bool = False
+    transform: Transform = "none"
+    normalise: bool = False
+    neurons: int | None = None
+    seed: int = 0
+    mixture_: GaussianMixture = field(init=False)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -99,8 +121,7 @@ class Density(Estimator):
         return self.mixture_.conditioning
 
     def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
-        self.offset_ = LOG_OFFSET if self.transform == "log" else None
-        self.columns_ = None
+        super()._fit(head, train, moments)
         if self.neurons is not None:
             self.columns_ = drawn_columns(train.n_features, self.neurons, self.seed)
         view = _View(train, self)
@@ -144,20 +165,11 @@ class Density(Estimator):
         return max(4096, (1 << 26) // (4 * self.n_features_))
 
     def state(self) -> dict[str, NDArray]:
-        extra = {} if self.columns_ is None else {"columns": self.columns_}
-        if self.offset_ is not None:
-            extra["offset"] = np.array([self.offset_])
-        return {**self.mixture_.state(), **extra}
+        return {**self.mixture_.state(), **super().state()}
 
     def _restore(self, state: Mapping[str, NDArray]) -> None:
-        self.columns_ = state.get("columns")
-        self.offset_ = float(state["offset"][0]) if "offset" in state else None
+        super()._restore(state)
         self.mixture_ = GaussianMixture.from_state(state)
-
-    def _transformed(self, rows: NDArray) -> NDArray:
-        scaled = unit_rows(rows) if self.normalise else rows
-        chosen = scaled if self.columns_ is None else scaled[:, self.columns_]
-        return chosen if self.offset_ is None else log_features(chosen, self.offset_)
 
     def _start(self, head: Head, train: FeatureSet, view: "_View") -> NDArray[np.int64]:
         components = self.components or head.n_classes
@@ -172,12 +184,8 @@ class Density(Estimator):
         return train.labels
 
     def _check(self, head: Head) -> None:
-        for name, value, known in (
-            ("init", self.init, get_args(Init)),
-            ("transform", self.transform, get_args(Transform)),
-        ):
-            if value not in known:
-                raise SoftscopeError(f"density: {name} {value!r} is unknown", f"Use one of {', '.join(known)}")
+        self._check_known("init", self.init, get_args(Init))
+        super()._check(head)
         if self.components is not None and self.components < 1:
             raise SoftscopeError(f"density: {self.components} components", "Ask for at least 1")
         if self.neurons is not None and not 1 <= self.neurons <= head.n_features:
@@ -185,6 +193,56 @@ class Density(Estimator):
                 f"density: {self.neurons} neurons asked for, the features have {head.n_features}",
                 f"Use 1 to {head.n_features}, or None for all",
             )
+
+
+@register
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelDensity(_Transformed):
+    """E8: minus the log of a density with one isotropic Gaussian on each training row.
+
+    `bandwidth` None takes the one under which held-out training rows are most likely (`held_out_bandwidth`);
+    `bandwidth_` is the one used. `transform="log"` works on log(max(z, 0) + d), d = `offset_`, as in `Density`,
+    and `normalise` on z / norm(z). The
+    training rows are kept: `max_rows` of them at most, drawn by `seed` where there are more; `rows_` says how many.
+    """
+
+    info = Info("E8", "kde", "U_kde", "-log (1/N) sum_n N(z; x_n, h^2 I)", ("train",))
+
+    bandwidth: float | None = None
+    transform: Transform = "none"
+    normalise: bool = False
+    max_rows: int = 100_000
+    seed: int = 0
+    bandwidth_: float = field(init=False)
+    rows_: int = field(init=False)
+
+    def _check(self, head: Head) -> None:
+        if self.bandwidth is not None and not (np.isfinite(self.bandwidth) and self.bandwidth > 0):
+            raise SoftscopeError(f"kde: bandwidth is {self.bandwidth}", "Give a positive number, or None to choose it")
+        super()._check(head)
+
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
+        super()._fit(head, train, moments)
+        rows = self._transformed(kept_rows(train, self.max_rows, self.seed))
+        bandwidth = held_out_bandwidth(rows, self.seed).value if self.bandwidth is None else self.bandwidth
+        self._take(Kernels.on(rows, bandwidth))
+
+    def _uncertainty(self, rows: NDArray) -> NDArray:
+        return -self._kernels.log_density(self._transformed(rows))
+
+    def state(self) -> dict[str, NDArray]:
+        kernels = self._kernels
+        bandwidth = np.array([kernels.bandwidth])
+        return {"centres": kernels.centres, "origin": kernels.origin, "bandwidth": bandwidth, **super().state()}
+
+    def _restore(self, state: Mapping[str, NDArray]) -> None:
+        super()._restore(state)
+        self._take(Kernels(state["centres"], state["origin"], float(state["bandwidth"][0])))
+
+    def _take(self, kernels: Kernels) -> None:
+        self._kernels = kernels
+        self.bandwidth_ = kernels.bandwidth
+        self.rows_ = len(kernels.centres)
 
 
 def drawn_columns(features: int, neurons: int, seed: int) -> NDArray[np.int64]:

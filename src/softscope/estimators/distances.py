@@ -11,12 +11,12 @@ from functools import partial, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats
+from ..arrays import Floats, square_norms
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments, Conditioning, Whitening, in_tree_order
-from .base import Estimator, Info, each_chunk, register, square_norms, unit_rows
+from .base import Estimator, Info, each_chunk, register, unit_rows
 
 # Training rows per feature from which relative Mahalanobis trusts the maximum-likelihood covariances.
 ROWS_PER_FEATURE = 2

@@ -1,31 +1,31 @@
-"""The scores of the logits: the classes E1-E3, margin, max-logit and energy, and `scores`, any of them in one pass.
+"""The scores of the logits: the classes E1-E3, margin, max-logit and energy, and many scores in one pass.
+
+`scores` gives any scores of the logits, `uncertainties` those of any fitted estimators of one head.
 
 One product z W' serves them all: the logits of a few rows are made once and read from cache. No N x K array exists at
 any time, whatever N is. Up to COMPILE_ROWS rows are scored by the numpy formulas of `softmax.py`; above, where it pays
 for itself, by the compiled kernel on all cores. The two agree to 1e-12.
 """
 
-from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, check_columns, check_finite, chunk_rows, spans
+from ..arrays import Floats, check_columns, check_finite, chunk_rows, placed, spans
 from ..blas import one_blas_thread
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
-from .base import ESTIMATORS, Estimator, Info, register
+from .base import ESTIMATORS, Block, Estimator, Info, LogitReader, register
 from .softmax import Tail, energy, margin, max_logit, plain_entropy, plain_max
 
 COMPILE_ROWS = 20_000
 _LOGIT_BYTES = 1 << 19  # logits at hand: half of a core's second-level cache
 _TASK_BYTES = 1 << 23
 
-Reader = Callable[[NDArray], list[NDArray]]
 Task = tuple[int, NDArray]
 
 
@@ -33,16 +33,19 @@ class LogitEstimator(Estimator):
     """An uncertainty that is a function of the logits alone, scored by `scores`, the one place that has them."""
 
     temperature: float = 10.0  # read by `Cool` alone
+    cooled: ClassVar[bool] = False  # whether it reads logits / temperature
+    _rank: ClassVar["staticmethod[[Tail], Floats]"]
+    _printed: ClassVar["staticmethod[[NDArray], NDArray]"]
 
-    @staticmethod
-    @abstractmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
+    @classmethod
+    def rank(cls, warm: Tail, cool: Tail) -> Floats:
         """The rank form, from the tails at temperature 1 and at U_cool's temperature."""
+        return cls._rank(cool if cls.cooled else warm)
 
-    @staticmethod
-    @abstractmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
+    @classmethod
+    def printed(cls, logits: NDArray, temperature: float) -> NDArray:
         """The value as defined, from float32 logits; `temperature` is U_cool's."""
+        return cls._printed(logits / logits.dtype.type(temperature) if cls.cooled else logits)
 
     def uncertainty(self, z: Any) -> Floats:
         return self._scores(z, plain=False)
@@ -64,14 +67,7 @@ class MaxProbability(LogitEstimator):
     """E1, U_max: minus the largest softmax probability, ranked by its log-odds."""
 
     info = Info("E1", "max", "U_max", "-max_i s_i", ("head",))
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return warm.log_odds()
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return plain_max(logits)
+    _rank, _printed = staticmethod(Tail.log_odds), staticmethod(plain_max)
 
 
 @register
@@ -79,14 +75,7 @@ class Entropy(LogitEstimator):
     """E2, U_entropy: entropy of the softmax, ranked by its logarithm."""
 
     info = Info("E2", "entropy", "U_entropy", "-sum_i s_i log s_i", ("head",))
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return warm.log_entropy()
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return plain_entropy(logits)
+    _rank, _printed = staticmethod(Tail.log_entropy), staticmethod(plain_entropy)
 
 
 @register
@@ -94,17 +83,11 @@ class Cool(LogitEstimator):
     """E3, U_cool: entropy of the softmax of logits / temperature (the bias is divided too), ranked by its logarithm."""
 
     info = Info("E3", "cool", "U_cool", "U_entropy of logits / temperature", ("head",))
+    _rank, _printed = staticmethod(Tail.log_entropy), staticmethod(plain_entropy)
+    cooled = True
 
     def __init__(self, *, temperature: float = 10.0) -> None:
         self.temperature = temperature
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return cool.log_entropy()
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return plain_entropy(logits, temperature)
 
 
 @register
@@ -112,14 +95,7 @@ class Margin(LogitEstimator):
     """Minus the gap between the two largest logits."""
 
     info = Info("B1", "margin", "U_margin", "-(l_1 - l_2), logits sorted", ("head",), "Scheffer et al. 2001")
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return -warm.gap
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return margin(logits)
+    _rank, _printed = staticmethod(Tail.margin), staticmethod(margin)
 
 
 @register
@@ -127,14 +103,7 @@ class MaxLogit(LogitEstimator):
     """Minus the largest logit."""
 
     info = Info("B2", "max-logit", "U_logit", "-max_i l_i", ("head",), "Hendrycks et al. 2022")
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return -warm.first
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return max_logit(logits)
+    _rank, _printed = staticmethod(Tail.max_logit), staticmethod(max_logit)
 
 
 @register
@@ -142,14 +111,7 @@ class Energy(LogitEstimator):
     """Free energy: minus the logarithm of the summed exponentials of the logits."""
 
     info = Info("B3", "energy", "U_energy", "-log sum_i exp(l_i)", ("head",), "Liu et al. 2020")
-
-    @staticmethod
-    def rank(warm: Tail, cool: Tail) -> Floats:
-        return warm.energy()
-
-    @staticmethod
-    def printed(logits: NDArray, temperature: float) -> NDArray:
-        return energy(logits)
+    _rank, _printed = staticmethod(Tail.energy), staticmethod(energy)
 
 
 def scores(
@@ -164,23 +126,80 @@ def scores(
 
     A row's scores do not depend on the rows beside it. `temperature` is that of U_cool.
     """
-    chosen = [logit_score(name) for name in names]
+    chosen = {name: logit_score(name) for name in names}
     check_temperature(temperature)
     features = FeatureSet.of(z)
     check_columns(features.n_features, f"{features.name}: z", columns=head.n_features)
     out = {name: np.empty(len(features), np.float32 if plain else np.float64) for name in names}
-    many = len(features) > COMPILE_ROWS
-    reader = reader_of(head, features.dtype, chosen, temperature, plain=plain, compiled=many)
 
-    def work(task: Task) -> None:
-        start, rows = task
-        for span, product in blocks_of(head, rows):
-            for name, column in zip(names, reader(product)):
-                out[name][start + span.start : start + span.stop] = column
+    def read(place: slice, block: Block) -> None:
+        for name, kind in chosen.items():
+            if plain:
+                out[name][place] = kind.printed(block.logits.astype(np.float32, copy=False), temperature)
+            else:
+                out[name][place] = kind.rank(block.warm, block.cool if kind.cooled else block.warm)
+
+    def check(start: int, rows: NDArray) -> None:
         if not all(np.isfinite(column[start : start + len(rows)]).all() for column in out.values()):
-            raise _not_finite(head, features, task)
+            check_finite(rows, f"{features.name}: z", first_row=start)
+            dtype = head.logit_dtype(features.dtype)
+            raise SoftscopeError(
+                f"{features.name}: z from row {start} on has logits beyond the range of {dtype}",
+                "Scale the features down, or give z and the head in float64",
+            )
 
-    (on_all_cores if many else in_turn)(work, tasks_of(head, features))
+    _over_blocks(head, features, temperature, read, check, kernels=not plain)
+    return out
+
+
+def uncertainties(fitted: Mapping[str, Estimator], z: Any) -> dict[str, Floats]:
+    """`uncertainty(z)` of each, float64 [N] by the given names, in less time than one after the other.
+
+    All must be fitted with the same head. Scores are those of `Estimator.uncertainty` to the rounding of products.
+
+    >>> import softscope as sx
+    >>> from softscope.estimators import estimator
+    >>> head = sx.Head([[1.0, 0.0], [0.0, 1.0]])
+    >>> fitted = {name: estimator(name).fit(head, None) for name in ("max-logit", "norm")}
+    >>> uncertainties(fitted, [[3.0, 4.0]])
+    {'max-logit': array([-4.]), 'norm': array([-5.])}
+    """
+    if not fitted:
+        return {}
+    features = next(item._features(z) for item in fitted.values())
+    head = next(iter(fitted.values())).head_
+    if any(item.head_ is not head for item in fitted.values()):
+        raise SoftscopeError("the estimators have different heads", "Score them one by one")
+    temperature = next((item.temperature for item in fitted.values() if isinstance(item, Cool)), 10.0)
+    shared = {
+        name: type(item)
+        for name, item in fitted.items()
+        if isinstance(item, LogitEstimator) and (not isinstance(item, Cool) or item.temperature == temperature)
+    }
+    out = {name: np.empty(len(features)) for name in fitted}
+
+    def read(place: slice, block: Block) -> None:
+        for name, kind in shared.items():
+            out[name][place] = kind.rank(block.warm, block.cool if kind.cooled else block.warm)
+        lost = ~np.isfinite(block.logits).all(axis=1)
+        for name, item in fitted.items():
+            if isinstance(item, LogitReader):
+                out[name][place] = item._from_block(block)
+                out[name][place][lost] = np.nan
+
+    def check(start: int, rows: NDArray) -> None:
+        here = slice(start, start + len(rows))
+        for name, item in fitted.items():
+            if name not in shared and not isinstance(item, LogitReader):
+                out[name][here] = item._uncertainty(rows)
+            if not np.isfinite(out[name][here]).all():
+                check_finite(rows, f"{features.name}: z", first_row=start)
+                row = start + int((~np.isfinite(out[name][here])).argmax())
+                raise SoftscopeError(
+                    f"{features.name}: row {row} is too large for {name} to score", "Drop the row, or fix its source"
+                )
+
+    _over_blocks(head, features, temperature, read, check)
     return out
 
 
@@ -202,55 +221,48 @@ def check_temperature(temperature: float) -> float:
 def tasks_of(head: Head, features: FeatureSet) -> Iterator[Task]:
     """The features in pieces of a few MB, each with the number of its first row."""
     size = _whole(chunk_rows(head.n_features, features.dtype.itemsize, _TASK_BYTES), head.block_rows)
-    start = 0
-    for rows in features.unchecked_chunks(size):
-        yield start, rows
-        start += len(rows)
+    for span, rows in placed(features.unchecked_chunks(size)):
+        yield span.start, rows
 
 
-def blocks_of(head: Head, rows: NDArray) -> Iterator[tuple[slice, NDArray]]:
-    """The products of `rows` with the weights, a cacheful at a time; the next block takes the place of the last."""
-    dtype = head.logit_dtype(rows.dtype)
-    size = _whole(chunk_rows(head.n_classes, dtype.itemsize, _LOGIT_BYTES), head.block_rows)
-    product = np.empty((min(size, len(rows)), head.n_classes), dtype)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found in the scores
-        for span in spans(len(rows), size):
-            here = product[: span.stop - span.start]
-            head.product(rows[span], here)
-            yield span, here
-
-
-def reader_of(
+def _over_blocks(
     head: Head,
-    dtype: np.dtype,
-    chosen: Sequence[type[LogitEstimator]],
+    features: FeatureSet,
     temperature: float,
+    read: Callable[[slice, Block], None],
+    check: Callable[[int, NDArray], None],
     *,
-    plain: bool,
-    compiled: bool,
-) -> Reader:
-    """From products z W' of some rows to their scores, in the order of `chosen`."""
-    bias = head.bias.astype(head.logit_dtype(dtype))
+    kernels: bool = True,
+) -> None:
+    """`read` every row's place and block, a cacheful of logits at a time, and `check` each task once it is read.
 
-    def read_plain(product: NDArray) -> list[NDArray]:
-        logits = (product + bias).astype(np.float32, copy=False)
-        return [one.printed(logits, temperature) for one in chosen]
+    Many rows are read on all cores, by the compiled block if `kernels`.
+    """
+    many = len(features) > COMPILE_ROWS
+    block_of = _compiled_block() if many and kernels else Block
+    dtype = head.logit_dtype(features.dtype)
+    bias = head.bias.astype(dtype)
+    size = _whole(chunk_rows(head.n_classes, dtype.itemsize, _LOGIT_BYTES), head.block_rows)
 
-    def read_rank(product: NDArray) -> list[NDArray]:
-        logits = product + bias
-        warm = Tail.of(logits)
-        cool = Tail.of(logits, temperature) if any(one.info.name == "cool" for one in chosen) else warm
-        return [one.rank(warm, cool) for one in chosen]
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is found by `check`
+    def work(task: Task) -> None:
+        start, rows = task
+        logits = np.empty((min(size, len(rows)), head.n_classes), dtype)  # the next block takes the place of the last
+        for span in spans(len(rows), size):
+            here = logits[: span.stop - span.start]
+            head.product(rows[span], here)
+            here += bias
+            read(slice(start + span.start, start + span.stop), block_of(rows[span], here, temperature))
+        check(start, rows)
 
-    def read_compiled(product: NDArray) -> list[NDArray]:
-        from .compiled import tails
+    (on_all_cores if many else in_turn)(work, tasks_of(head, features))
 
-        sums = np.empty((2, 4, len(product)))
-        tails(product, bias, 1.0 / temperature, sums[0], sums[1])
-        warm, cool = Tail(*sums[0]), Tail(*sums[1])
-        return [one.rank(warm, cool) for one in chosen]
 
-    return read_plain if plain else read_compiled if compiled else read_rank
+def _compiled_block() -> type[Block]:
+    """Imported where it pays: numba takes half a second."""
+    from .compiled_block import CompiledBlock
+
+    return CompiledBlock
 
 
 def in_turn(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
@@ -275,15 +287,6 @@ def on_all_cores(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
         finally:
             for future in pending:
                 future.cancel()
-
-
-def _not_finite(head: Head, features: FeatureSet, task: Task) -> SoftscopeError:
-    start, rows = task
-    check_finite(rows, f"{features.name}: z", first_row=start)
-    return SoftscopeError(
-        f"{features.name}: z from row {start} on has logits beyond the range of {head.logit_dtype(features.dtype)}",
-        "Scale the features down, or give z and the head in float64",
-    )
 
 
 def _whole(rows: int, block: int) -> int:

@@ -1,6 +1,7 @@
 """References that keep training rows: k-nearest neighbours and NNGuide, block by block at the speed of the product."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ UNSURE_SHARE = 0.01
 
 
 @register
+@dataclass(kw_only=True, eq=False, repr=False)
 class NearestNeighbours(Estimator):
     """Euclidean distance between z / norm(z) and its k-th nearest neighbour among the training rows, so normalised.
 
@@ -36,14 +38,12 @@ class NearestNeighbours(Estimator):
         "R3", "knn", "U_knn", "norm(z/norm(z) - n_k), n_k the k-th nearest training row", ("train",), "Sun et al. 2022"
     )
 
-    k_: int
-    rows_: int
-
-    def __init__(self, *, k: int = 50, normalise: bool = True, max_rows: int = 10_000, seed: int = 0) -> None:
-        self.k = k
-        self.normalise = normalise
-        self.max_rows = max_rows
-        self.seed = seed
+    k: int = 50
+    normalise: bool = True
+    max_rows: int = 10_000
+    seed: int = 0
+    k_: int = field(init=False)
+    rows_: int = field(init=False)
 
     def _check(self, head: Head) -> None:
         if self.k < 1:
@@ -81,7 +81,7 @@ class NearestNeighbours(Estimator):
 
     def _distances(self, queries: NDArray, candidates: NDArray[np.int64]) -> Floats:
         """Distance of each query to the k-th nearest of its candidates, in float64."""
-        from .heap import square_distances
+        from .compiled import square_distances
 
         squares = np.empty(candidates.shape)
         square_distances(self._train, queries, candidates, squares)
@@ -89,6 +89,7 @@ class NearestNeighbours(Estimator):
 
 
 @register
+@dataclass(kw_only=True, eq=False, repr=False)
 class NNGuide(LogitReader):
     """Minus the energy's confidence, guided by the k training rows that z resembles most and are themselves confident.
 
@@ -108,13 +109,11 @@ class NNGuide(LogitReader):
         "c > 0 (checked on training rows): where it changes its sign the product loses its meaning",
     )
 
-    k_: int
-    rows_: int
-
-    def __init__(self, *, k: int = 10, max_rows: int = 100_000, seed: int = 0) -> None:
-        self.k = k
-        self.max_rows = max_rows
-        self.seed = seed
+    k: int = 10
+    max_rows: int = 100_000
+    seed: int = 0
+    k_: int = field(init=False)
+    rows_: int = field(init=False)
 
     def _check(self, head: Head) -> None:
         if self.k < 1:
@@ -156,7 +155,7 @@ def _largest_products(
     queries: NDArray, rows: NDArray, size: int, offsets: NDArray | None = None
 ) -> tuple[NDArray, NDArray[np.int64]]:
     """The `size` largest x . c - offset over `rows` of each query, float32, and where they are; a GEMM per block."""
-    from .heap import push_rows
+    from .compiled import push_rows
 
     narrow = queries.astype(np.float32, copy=False)
     values = np.full((len(narrow), size), -np.inf, np.float32)

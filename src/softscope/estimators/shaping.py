@@ -3,8 +3,6 @@
 Their shares are the authors' defaults and have no unit, so that nothing is chosen on OOD data.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +27,7 @@ class ReAct(Estimator):
     """
 
     info = Info("R11", "react", "U_react", "-log sum_i exp(w_i'min(z, q) + b_i)", ("head", "train"), "Sun et al. 2021")
+    fitted_numbers = ("cut",)
 
     cut_: float
 
@@ -44,12 +43,6 @@ class ReAct(Estimator):
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
         return energy(self.head_.logits(np.minimum(rows, rows.dtype.type(self.cut_))))
-
-    def state(self) -> dict[str, NDArray]:
-        return {"cut": np.array([self.cut_])}
-
-    def _restore(self, state: Mapping[str, NDArray]) -> None:
-        self.cut_ = float(state["cut"][0])
 
 
 @register

@@ -37,6 +37,14 @@ class Tail:
         powers = np.exp(below)
         return cls(first, gap, powers.sum(axis=1), (below * powers).sum(axis=1))
 
+    def margin(self) -> Floats:
+        """-(l_1 - l_2), at temperature 1."""
+        return -self.gap
+
+    def max_logit(self) -> Floats:
+        """-l_1."""
+        return -self.first
+
     def log_odds(self) -> Floats:
         """log((1 - s_1) / s_1) = log(rest) - gap."""
         return np.log(self.rest) - self.gap

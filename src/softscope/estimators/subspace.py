@@ -6,13 +6,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats
+from ..arrays import Floats, square_norms
 from ..blas import one_blas_thread
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import RANK_TOLERANCE, ClassMoments, Conditioning, Moments, cholesky
-from .base import Estimator, Info, each_chunk, register, square_norms
+from .base import Estimator, Info, each_chunk, register
 from .softmax import energy
 
 
@@ -72,9 +72,10 @@ class Residual(Estimator):
         return self._residual_norms(rows)
 
     def state(self) -> dict[str, NDArray]:
-        return {"origin": self._origin, self._kind: self._axes}
+        return {"origin": self._origin, self._kind: self._axes} | super().state()
 
     def _restore(self, state: Mapping[str, NDArray]) -> None:
+        super()._restore(state)
         self._kind = "residual" if "residual" in state else "principal"
         self._origin, self._axes = state["origin"], state[self._kind]
         columns = self._axes.shape[1]
@@ -116,6 +117,7 @@ class ViM(Residual):
         ("head", "train"),
         "Wang et al. 2022",
     )
+    fitted_numbers = ("alpha",)
 
     alpha_: float
 
@@ -129,13 +131,6 @@ class ViM(Residual):
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
         return self.alpha_ * self._residual_norms(rows) + energy(self.head_.logits(rows))
-
-    def state(self) -> dict[str, NDArray]:
-        return super().state() | {"alpha": np.array([self.alpha_])}
-
-    def _restore(self, state: Mapping[str, NDArray]) -> None:
-        super()._restore(state)
-        self.alpha_ = float(state["alpha"][0])
 
 
 def _largest(moment: Floats, dim: int) -> Floats:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import as_array, as_labels, as_rows, check_finite, chunk_rows
+from ..arrays import as_array, as_labels, as_rows, check_finite, chunk_rows, placed
 from ..errors import SoftscopeError, printable
 from ..files import existing, stream_safetensors
 from .sources import ArraySource, Opened, RangeSource, Source, open_safetensors
@@ -84,11 +84,9 @@ class FeatureSet:
 
     def chunks(self, rows: int | None = None) -> Iterator[NDArray]:
         """Finite blocks of consecutive rows, in order, sized for the cache unless `rows` is given."""
-        start = 0
-        for block in self.unchecked_chunks(rows):
-            check_finite(block, self._source.name, first_row=start)
+        for span, block in placed(self.unchecked_chunks(rows)):
+            check_finite(block, self._source.name, first_row=span.start)
             yield block
-            start += len(block)
 
     def unchecked_chunks(self, rows: int | None = None, *, first: int = 0, holes: bool = False) -> Iterator[NDArray]:
         """`chunks` from row `first` on without looking at the values, for a caller that finds NaN and inf itself.
@@ -140,10 +138,8 @@ class FeatureSet:
                 f"{self._source.name}: {self._source.shape} of {self.dtype} is more than memory holds",
                 "Go through it with chunks()",
             ) from error
-        start = 0
-        for block in self.chunks():
-            whole[start : start + len(block)] = block
-            start += len(block)
+        for span, block in placed(self.chunks()):
+            whole[span] = block
         return whole
 
     def check_labels(self, classes: int) -> None:

@@ -1,8 +1,7 @@
 """The paper's theory, executable: structures, vector fields, valid OOD regions and their sizes."""
 
 from .caps import auroc_cap, confidence_caps, largest_odds, loss_floor
-from .fields import density_field, entropy_field, max_field
-from .known import KnownMixture
+from .fields import KnownMixture, density_field, entropy_field, max_field
 from .plane import Plane, square_window
 from .regions import (
     EllipsoidRegion,

@@ -17,7 +17,7 @@ from ..errors import SoftscopeError
 from ..estimators.softmax import log_entropy, log_odds, margin
 from ..features import FeatureSet
 from ..head import Head
-from .known import KnownMixture
+from .fields import KnownMixture
 
 _MIXTURE_DRAWS = 1_000_000
 

@@ -161,13 +161,14 @@ def recording(layers: Mapping[str, nn.Module], calls: list[Call], rows: int) -> 
             hook.remove()
 
 
-def to_device(inputs: Any, device: torch.device) -> Any:
-    """Tensors, or a tuple or dict of them, on `device`; arrays become tensors."""
+def to_device(inputs: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
+    """Tensors, or a tuple or dict of them, on `device`, real numbers in `dtype` if given; arrays become tensors."""
     if isinstance(inputs, Mapping):
-        return {name: to_device(value, device) for name, value in inputs.items()}
+        return {name: to_device(value, device, dtype) for name, value in inputs.items()}
     if isinstance(inputs, tuple | list):
-        return tuple(to_device(value, device) for value in inputs)
-    return (inputs if isinstance(inputs, torch.Tensor) else torch.as_tensor(inputs)).to(device)
+        return tuple(to_device(value, device, dtype) for value in inputs)
+    tensor = (inputs if isinstance(inputs, torch.Tensor) else torch.as_tensor(inputs)).to(device)
+    return tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
 
 
 def rows_in(inputs: Any) -> int:

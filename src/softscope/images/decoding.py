@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -76,12 +77,7 @@ class Decoder:
         """Each block decoded, in order; at most two blocks per worker are in memory."""
         for first in blocks:
             self._learn_shape(first)
-            workers = _workers(first)
-            if workers == 1:
-                yield self.decode(first)
-                yield from map(self.decode, blocks)
-            else:
-                yield from _in_order(self.decode, first, blocks, workers)
+            yield from _in_order(self.decode, chain([first], blocks), _workers(first))
 
     def decode(self, block: Encoded) -> Decoded:
         """One block; a corrupt image is left out and named."""
@@ -159,13 +155,14 @@ class Decoder:
             )
 
 
-def _in_order(
-    work: Callable[[Encoded], Decoded], first: Encoded, rest: Iterator[Encoded], workers: int
-) -> Iterator[Decoded]:
+def _in_order(work: Callable[[Encoded], Decoded], blocks: Iterator[Encoded], workers: int) -> Iterator[Decoded]:
+    if workers == 1:
+        yield from map(work, blocks)
+        return
     with ThreadPoolExecutor(workers) as pool:
-        under_way: deque[Future[Decoded]] = deque([pool.submit(work, first)])
+        under_way: deque[Future[Decoded]] = deque()
         try:
-            for block in rest:
+            for block in blocks:
                 under_way.append(pool.submit(work, block))
                 if len(under_way) >= 2 * workers:
                     yield under_way.popleft().result()

@@ -153,11 +153,16 @@ def _numbered(
     labels: NDArray[np.int64], names: tuple[str, ...], expected: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Labels numbered as in `expected` where these are the same classes in another order or spelling."""
-    number = {spelled(name): c for c, name in enumerate(expected)}
-    order = [number.get(spelled(name), -1) for name in names]
+    order = match_classes(names, expected)
     if not expected or sorted(order) != list(range(len(expected))):
         return labels, names
-    return np.asarray(order, dtype=np.int64)[labels], expected
+    return order[labels], expected
+
+
+def match_classes(names: tuple[str, ...], known: tuple[str, ...]) -> NDArray[np.int64]:
+    """The number among `known` of each class of `names` (case, - and _ aside); -1 where it is not among them."""
+    number = {spelled(name): c for c, name in enumerate(known)}
+    return np.array([number.get(spelled(name), -1) for name in names], dtype=np.int64)
 
 
 def spelled(name: str) -> str:

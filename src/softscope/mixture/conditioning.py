@@ -1,17 +1,21 @@
 """Covariances that can be inverted: Cholesky factors, what had to be done to get them, and in which precision.
 
 The ridge is absolute, as in scikit-learn. Where it is not enough a relative one is added, and where a component has
-no scatter of its own it takes the pooled covariance: both are reported, never silent.
+no scatter of its own it takes the pooled covariance: both are reported, never silent. `Statistics` is what each kind of
+covariance is made from.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
 from ..blas import one_blas_thread
+from .moments import Moments
 
 Covariance = Literal["full", "tied", "diagonal", "spherical"]
 # A whitened coordinate may be off by this much (root mean square) before float64 takes over: it biases a mean
@@ -54,6 +58,69 @@ class Factor:
         if len(centred):
             _blas("trmm", self.inverse)(1.0, self.inverse, centred.T, lower=1, overwrite_b=1)
         return centred
+
+
+def factor_state(weights: Floats, means: Floats, factors: Sequence[Factor]) -> dict[str, NDArray]:
+    """Arrays that rebuild components with these factors, float64 if one of them is."""
+    wide = np.float64 if any(factor.inverse.dtype == np.float64 for factor in factors) else np.float32
+    return {
+        "weights": weights,
+        "means": means,
+        "factors": np.stack([np.ascontiguousarray(factor.inverse, dtype=wide) for factor in factors]),
+        "half_log_dets": np.array([factor.half_log_det for factor in factors]),
+    }
+
+
+def factors_in(state: Mapping[str, NDArray]) -> list[Factor]:
+    """The factors that `factor_state` kept."""
+    pairs = zip(state["factors"], state["half_log_dets"])
+    return [Factor(np.asfortranarray(inverse), float(half)) for inverse, half in pairs]
+
+
+class Statistics(ABC):
+    """What EM sums over the rows of K components, and the maximum-likelihood components these sums make.
+
+    `counts` = sum r, `sums` = sum r (x - shift) of each component about a shift; `summed` names all that is added up.
+    """
+
+    covariance: Covariance
+    summed: tuple[str, ...] = ("counts", "sums")
+
+    def __init__(self, shifts: Floats, ridge: float) -> None:
+        self.ridge = ridge
+        self.counts = np.zeros(len(shifts))
+        self.sums = np.zeros(shifts.shape)
+
+    @classmethod
+    @abstractmethod
+    def about(cls, means: Floats, whole: Moments, rows: Any) -> Self:
+        """Empty statistics of groups with these means among `rows` with the moments `whole`."""
+
+    @abstractmethod
+    def empty(self, means: Floats) -> Self:
+        """Empty statistics of the same kind about other means."""
+
+    @abstractmethod
+    def add(self, x: NDArray, responsibilities: Floats) -> None:
+        """Add rows [n, H] with their responsibilities [n, K]."""
+
+    def merge(self, other: Self) -> None:
+        """Add the statistics of other rows about the same shifts. New arrays: what Ray hands over is read-only."""
+        for name in self.summed:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    @abstractmethod
+    def components(self) -> tuple[Any, NDArray[np.int64]]:
+        """The maximum-likelihood components with the ridge on the diagonal, and which of the K were kept."""
+
+    @abstractmethod
+    def conditioning(self, components: Any, kept: NDArray[np.int64], *, measured: bool) -> tuple[Conditioning, ...]:
+        """How the covariances came out; rank and condition number only where they are `measured`."""
+
+    def _kept(self) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Components with at least one point's worth of responsibility (or half of all there is); weights, offsets."""
+        kept = np.flatnonzero(self.counts >= min(1.0, 0.5 * self.counts.sum()))
+        return kept, self.counts[kept] / self.counts[kept].sum(), self.sums[kept] / self.counts[kept, None]
 
 
 @one_blas_thread()
@@ -99,11 +166,6 @@ def describe(component: int, count: float, covariance: Floats | None, factor: Fa
     reciprocal = float(lapack.dpocon(lower, norm, uplo="L")[0])
     condition = 1.0 / reciprocal if reciprocal > 0 else float("inf")
     return Conditioning(component, count, rank, condition, factor.ridge, factor.precision, factor.remedy)
-
-
-def kept_components(counts: Floats) -> NDArray[np.int64]:
-    """Components with at least one point's worth of responsibility (or half of all there is)."""
-    return np.flatnonzero(counts >= min(1.0, 0.5 * counts.sum()))
 
 
 def dropped(component: int, count: float) -> Conditioning:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from .conditioning import Conditioning, Covariance, kept_components
+from .conditioning import Conditioning, Covariance, Statistics
 from .moments import Moments
 
 
@@ -44,46 +44,34 @@ class DiagonalComponents:
         return cls(state["weights"], state["means"], state["variances"])
 
 
-class DiagonalStatistics:
+class DiagonalStatistics(Statistics):
     """sum r, sum r (x - c), sum r (x - c)^2 of each component about the centre c of all rows, in float64."""
 
     covariance: Covariance = "diagonal"
+    summed = ("counts", "sums", "squares")
 
     def __init__(self, shifts: Floats, ridge: float, centre: Floats) -> None:
-        self.ridge, self.centre = ridge, centre
-        self.counts = np.zeros(len(shifts))
-        self.sums = np.zeros(shifts.shape)
-        self.squares = np.zeros(shifts.shape)
+        super().__init__(shifts, ridge)
+        self.centre, self.squares = centre, np.zeros(shifts.shape)
 
     @classmethod
     def about(cls, means: Floats, whole: Moments, rows: Any) -> Self:
-        """Empty statistics of groups with these means among rows with the moments `whole`."""
         return cls(means, 0.0, whole.mean)
 
     def empty(self, means: Floats) -> Self:
-        """Empty statistics of the same kind about other means."""
         return type(self)(means, self.ridge, self.centre)
 
     def add(self, x: NDArray, responsibilities: Floats) -> None:
-        """Add rows [n, H] with their responsibilities [n, K]."""
         rows = x - self.centre
         self.counts += responsibilities.sum(axis=0)
         self.sums += responsibilities.T @ rows
         np.square(rows, out=rows)
         self.squares += responsibilities.T @ rows
 
-    def merge(self, other: "DiagonalStatistics") -> None:
-        """Add the statistics of other rows. New arrays: what Ray hands over can't be written to."""
-        self.counts = self.counts + other.counts
-        self.sums = self.sums + other.sums
-        self.squares = self.squares + other.squares
-
     def components(self) -> tuple[DiagonalComponents, NDArray[np.int64]]:
-        """The maximum-likelihood components with the ridge on each variance, and which of the K were kept."""
-        kept = kept_components(self.counts)
-        means = self.centre + self.sums[kept] / self.counts[kept, None]
-        weights = self.counts[kept] / self.counts[kept].sum()
-        return DiagonalComponents(weights, means, np.maximum(self._asked()[kept], self._floor)), kept
+        kept, weights, offsets = self._kept()
+        variances = np.maximum(self._asked()[kept], self._floor)
+        return DiagonalComponents(weights, self.centre + offsets, variances), kept
 
     def conditioning(
         self, components: DiagonalComponents, kept: NDArray[np.int64], *, measured: bool

@@ -1,16 +1,16 @@
-"""Mixture components with a full covariance each: densities, and the statistics EM sums over chunks."""
+"""Mixture components with a full covariance, each its own or one for all: densities, and what EM sums over chunks."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats, chunk_rows, spans
 from .bounds import KEEP_NATS, SAMPLE, Bounds, spread_sample
-from .conditioning import Conditioning, Covariance, Factor, describe, factorise, kept_components
-from .moments import Moments
+from .conditioning import Conditioning, Covariance, Factor, Statistics, describe, factor_state, factorise, factors_in
+from .moments import ClassMoments, Moments
 
 NEGLIGIBLE = 1e-13  # responsibilities below this leave a float64 sum as it is
 _WORTH_BOUNDING = 3e9  # multiplications below which choosing and compiling the bound costs more than it saves
@@ -90,45 +90,33 @@ class FullComponents:
 
     def state(self) -> dict[str, NDArray]:
         """Arrays that rebuild the components."""
-        wide = np.float64 if any(f.inverse.dtype == np.float64 for f in self.factors) else np.float32
-        return {
-            "weights": self.weights,
-            "means": self.means,
-            "factors": np.stack([np.ascontiguousarray(f.inverse, dtype=wide) for f in self.factors]),
-            "half_log_dets": np.array([f.half_log_det for f in self.factors]),
-        }
+        return factor_state(self.weights, self.means, self.factors)
 
     @classmethod
     def from_state(cls, state: dict[str, NDArray]) -> "FullComponents":
         """The inverse of `state`."""
-        factors = [
-            Factor(np.asfortranarray(inverse), float(half))
-            for inverse, half in zip(state["factors"], state["half_log_dets"])
-        ]
-        return cls(state["weights"], state["means"], factors)
+        return cls(state["weights"], state["means"], factors_in(state))
 
 
-class FullStatistics:
+class FullStatistics(Statistics):
     """sum r, sum r (x - s), sum r (x - s)(x - s)' of each component about a shift s near its mean, in float64."""
 
     covariance: Covariance = "full"
+    summed = ("counts", "sums", "scatters")
 
     def __init__(self, shifts: Floats, ridge: float, sample: NDArray | None = None) -> None:
+        super().__init__(shifts, ridge)
+        self.shifts, self.sample = shifts, sample
         classes, features = shifts.shape
-        self.shifts, self.ridge, self.sample = shifts, ridge, sample
-        self.counts = np.zeros(classes)
-        self.sums = np.zeros((classes, features))
         # Each in Fortran order, lower triangle only: what dsyrk and dpotrf work on in place.
         self.scatters = np.zeros((classes, features, features)).transpose(0, 2, 1)
 
     @classmethod
-    def about(cls, means: Floats, whole: Moments, rows: Any) -> "FullStatistics":
-        """Empty statistics of groups with these means; a sample of `rows` is what the bounds are weighed on."""
-        return cls(means, 0.0, spread_sample(rows))
+    def about(cls, means: Floats, whole: Moments, rows: Any) -> Self:
+        return cls(means, 0.0, spread_sample(rows))  # what the bounds are weighed on
 
-    def empty(self, means: Floats) -> "FullStatistics":
-        """Empty statistics of the same kind about other means."""
-        return FullStatistics(means, self.ridge, self.sample)
+    def empty(self, means: Floats) -> Self:
+        return type(self)(means, self.ridge, self.sample)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A pickle forgets the order in memory that dsyrk needs to work in place.
@@ -136,18 +124,8 @@ class FullStatistics:
         self.scatters = np.ascontiguousarray(self.scatters.transpose(0, 2, 1)).transpose(0, 2, 1)
 
     def add(self, x: NDArray, responsibilities: Floats) -> None:
-        """Add rows [n, H] with their responsibilities [n, K]."""
         for k, rows in _groups(*(responsibilities > NEGLIGIBLE).T.nonzero()):
             self._add(k, x, rows, responsibilities[rows, k])
-
-    def merge(self, other: "FullStatistics") -> None:
-        """Add the statistics of other rows, taken about the same shifts.
-
-        Into new arrays: what Ray hands over can't be written to.
-        """
-        self.counts = self.counts + other.counts
-        self.sums = self.sums + other.sums
-        self.scatters = self.scatters + other.scatters
 
     def _add(self, k: int, x: NDArray, rows: NDArray, weights: Floats) -> None:
         from scipy.linalg import blas
@@ -161,16 +139,13 @@ class FullStatistics:
             blas.dsyrk(1.0, centred.T, beta=1.0, c=self.scatters[k], lower=1, overwrite_c=1)
 
     def components(self) -> tuple[FullComponents, NDArray[np.int64]]:
-        """The maximum-likelihood components with the ridge on the diagonal, and which of the K were kept."""
-        kept = kept_components(self.counts)
-        means = self.shifts[kept] + self.sums[kept] / self.counts[kept, None]
+        kept, weights, offsets = self._kept()
         factors = [self._factor(int(k)) for k in kept]
-        return FullComponents(self.counts[kept] / self.counts[kept].sum(), means, factors, self.sample), kept
+        return FullComponents(weights, self.shifts[kept] + offsets, factors, self.sample), kept
 
     def conditioning(
         self, components: FullComponents, kept: NDArray[np.int64], *, measured: bool
     ) -> tuple[Conditioning, ...]:
-        """One line for each component that was kept; rank and condition number only where they are `measured`."""
         return tuple(
             describe(k, float(self.counts[k]), self._covariance(k) if measured else None, factor)
             for k, factor in zip(kept.tolist(), components.factors)
@@ -196,6 +171,89 @@ class FullStatistics:
         filled = np.flatnonzero(self.counts > 0)
         within: Floats = sum((self._covariance(int(k)) * self.counts[k] for k in filled), np.zeros(1))
         return np.asarray(within / self.counts.sum())
+
+
+class TiedComponents:
+    """log w_k + log N(z; mu_k, Sigma): norm(y - m_k)^2 between whitened rows and whitened means."""
+
+    def __init__(self, weights: Floats, means: Floats, factor: Factor) -> None:
+        self.weights, self.means, self.factor = weights, means, factor
+        self._centre = weights @ means
+        self._white = factor.whiten((means - self._centre).astype(factor.inverse.dtype)).astype(np.float64)
+        self._squares = np.einsum("kh,kh->k", self._white, self._white)
+        with np.errstate(divide="ignore"):
+            self._constants = np.log(weights) - factor.half_log_det - 0.5 * means.shape[1] * np.log(2 * np.pi)
+
+    def log_joint(self, x: NDArray) -> Floats:
+        """[n, K]."""
+        centred = np.empty(x.shape, self.factor.inverse.dtype)
+        np.subtract(x, self._centre.astype(x.dtype, copy=False), out=centred, casting="same_kind")
+        white = self.factor.whiten(centred)
+        distances = np.empty((len(x), len(self.weights)))
+        for span in spans(len(x), chunk_rows(x.shape[1])):
+            wide = white[span].astype(np.float64)
+            np.matmul(wide, self._white.T, out=distances[span])
+            distances[span] *= -2.0
+            distances[span] += np.einsum("ij,ij->i", wide, wide)[:, None]
+        distances += self._squares
+        joint: Floats = self._constants - 0.5 * np.maximum(distances, 0.0)
+        return joint
+
+    def state(self) -> dict[str, NDArray]:
+        """Arrays that rebuild the components."""
+        return factor_state(self.weights, self.means, [self.factor])
+
+    @classmethod
+    def from_state(cls, state: dict[str, NDArray]) -> "TiedComponents":
+        """The inverse of `state`."""
+        return cls(state["weights"], state["means"], factors_in(state)[0])
+
+
+class TiedStatistics(Statistics):
+    """sum r and sum r (x - centre) of each component; the scatter of all rows together is the same in every pass."""
+
+    covariance: Covariance = "tied"
+
+    def __init__(self, shifts: Floats, ridge: float, whole: Moments) -> None:
+        super().__init__(shifts, ridge)
+        self.whole = whole
+
+    @classmethod
+    def about(cls, means: Floats, whole: Moments, rows: Any) -> Self:
+        return cls(means, 0.0, whole)
+
+    @classmethod
+    def of_classes(cls, moments: ClassMoments) -> "TiedStatistics":
+        """The statistics of classes whose moments are at hand."""
+        made = cls(moments.means, 0.0, moments.whole)
+        made.counts = moments.counts
+        made.sums = moments.counts[:, None] * (moments.means - made.whole.mean)
+        return made
+
+    def empty(self, means: Floats) -> Self:
+        return type(self)(means, self.ridge, self.whole)
+
+    def add(self, x: NDArray, responsibilities: Floats) -> None:
+        self.counts += responsibilities.sum(axis=0)
+        self.sums += responsibilities.T @ (x - self.whole.mean)
+
+    def components(self) -> tuple[TiedComponents, NDArray[np.int64]]:
+        kept, weights, offsets = self._kept()
+        return TiedComponents(weights, self.whole.mean + offsets, factorise(self._covariance(), self.ridge)), kept
+
+    def conditioning(
+        self, components: TiedComponents, kept: NDArray[np.int64], *, measured: bool
+    ) -> tuple[Conditioning, ...]:
+        """One line, for the covariance all components share."""
+        covariance = self._covariance() if measured else None
+        return (describe(-1, float(self.counts[kept].sum()), covariance, components.factor),)
+
+    def _covariance(self) -> Floats:
+        offsets = self.sums / np.sqrt(np.maximum(self.counts, np.finfo(float).tiny))[:, None]
+        covariance: Floats = offsets.T @ offsets
+        np.subtract(self.whole.scatter, covariance, out=covariance)
+        covariance /= self.whole.count
+        return covariance
 
 
 def _far_squares(factor: Factor, centred: Floats) -> Floats:

@@ -9,13 +9,12 @@ from typing import Any, Protocol, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, as_labels, chunk_rows
+from ..arrays import Floats, as_labels, chunk_rows, placed
 from ..errors import SoftscopeError
-from .conditioning import Conditioning, Covariance, dropped
+from .conditioning import Conditioning, Covariance, Statistics, dropped
 from .diagonal import DiagonalComponents, DiagonalStatistics, SphericalStatistics
-from .full import FullComponents, FullStatistics
+from .full import FullComponents, FullStatistics, TiedComponents, TiedStatistics
 from .moments import Moments, in_tree_order
-from .tied import TiedComponents, TiedStatistics
 
 T = TypeVar("T")
 _CHUNK_BYTES = 1 << 26
@@ -43,29 +42,6 @@ class Components(Protocol):
 
     def state(self) -> dict[str, NDArray]:
         """Arrays that `from_state` rebuilds them from."""
-
-
-class Statistics(Protocol):
-    """What EM sums over the rows of K components, and the maximum-likelihood components these sums make."""
-
-    covariance: Covariance
-    ridge: float
-    counts: Floats
-
-    def empty(self, means: Floats) -> "Statistics":
-        """Statistics of the same kind without rows, about other means."""
-
-    def add(self, x: NDArray, responsibilities: Floats) -> None:
-        """Add rows [n, H] with their responsibilities [n, K]."""
-
-    def merge(self, other: Any) -> None:
-        """Add the statistics of other rows."""
-
-    def components(self) -> tuple[Any, NDArray[np.int64]]:
-        """The components, and which of the K were kept."""
-
-    def conditioning(self, components: Any, kept: NDArray[np.int64], *, measured: bool) -> tuple[Conditioning, ...]:
-        """How the covariances came out."""
 
 
 #: What each kind of covariance sums, and the components it makes of it.
@@ -296,7 +272,5 @@ def _add_groups(statistics: Statistics, rows: Rows, start: NDArray[np.int64]) ->
 
 def _groups_of(rows: Rows, start: NDArray[np.int64], classes: int) -> Iterator[tuple[NDArray, Floats]]:
     """Chunks of rows, each with its one-hot membership [n, K]."""
-    done = 0
-    for x in rows.chunks(_rows_a_chunk(rows.n_features, classes)):
-        yield x, (start[done : done + len(x), None] == np.arange(classes)).astype(np.float64)
-        done += len(x)
+    for span, x in placed(rows.chunks(_rows_a_chunk(rows.n_features, classes))):
+        yield x, (start[span, None] == np.arange(classes)).astype(np.float64)

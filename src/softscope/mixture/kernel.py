@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, chunk_rows, spans
+from ..arrays import Floats, chunk_rows, spans, square_norms
 from ..errors import SoftscopeError
 
 QUERY_ROWS = 512
@@ -43,7 +43,7 @@ class Kernels:
         """A kernel of `bandwidth` on each of `rows`, measured from their mean to keep products small."""
         origin = rows.mean(axis=0, dtype=np.float64)
         blocks = list(spans(len(rows), chunk_rows(rows.shape[1])))
-        radius2 = max(_square_norms((rows[span] - origin) / bandwidth).max() for span in blocks)
+        radius2 = max(square_norms((rows[span] - origin) / bandwidth).max() for span in blocks)
         centres = np.empty(rows.shape, np.float32 if _UNIT_ROUNDOFF * radius2 <= _TOLERANCE else np.float64)
         for span in blocks:
             centres[span] = (rows[span] - origin) / bandwidth
@@ -54,7 +54,7 @@ class Kernels:
         out = np.empty(len(rows))
         for span in spans(len(rows), QUERY_ROWS):
             queries = (rows[span] - self.origin) / self.bandwidth
-            norms2 = _square_norms(queries)
+            norms2 = square_norms(queries)
             wide = self._needs_float64(norms2)
             sums = np.empty(len(queries))
             for chosen, dtype in ((wide, np.float64), (~wide, np.float32)):
@@ -65,7 +65,7 @@ class Kernels:
 
     @cached_property
     def _half_norms2(self) -> Floats:
-        halves = [_square_norms(self.centres[s]) / 2 for s in spans(len(self.centres), CENTRE_ROWS)]
+        halves = [square_norms(self.centres[s]) / 2 for s in spans(len(self.centres), CENTRE_ROWS)]
         return np.concatenate(halves)
 
     def _needs_float64(self, norms2: Floats) -> NDArray[np.bool_]:
@@ -170,10 +170,10 @@ class _HeldOut:
 
     def _blocks(self) -> Iterator[Floats]:
         """Squared distances to consecutive rows; infinite to the held-out row itself and to its duplicates."""
-        norms2 = _square_norms(self.queries)[:, None]
+        norms2 = square_norms(self.queries)[:, None]
         for span in spans(len(self.rows), max(1, CENTRE_ROWS // 2)):
             block = self.rows[span] - self.origin
-            scale = norms2 + _square_norms(block)
+            scale = norms2 + square_norms(block)
             distances = scale - 2 * (self.queries @ block.T)
             distances[distances <= _SAME * scale] = np.inf
             yield distances
@@ -192,12 +192,6 @@ def _vertex(x: Floats, y: Floats) -> tuple[float, float]:
     bend = left + right
     shift = 0.5 * (left - right) / bend if bend > 0 else 0.0
     return float(x[1] + shift * (x[2] - x[1])), float(y[1] + 0.25 * (left - right) * shift)
-
-
-def _square_norms(rows: NDArray) -> Floats:
-    wide = rows.astype(np.float64, copy=False)
-    norms2: Floats = np.einsum("ij,ij->i", wide, wide)
-    return norms2
 
 
 def _log_normaliser(bandwidth: float, width: int) -> float:

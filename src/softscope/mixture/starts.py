@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats
+from ..arrays import Floats, placed
 from ..errors import SoftscopeError
 from .gaussian import Rows
 
@@ -54,9 +54,8 @@ def _nearest(x: NDArray, centres: Floats) -> NDArray[np.int64]:
 
 
 def _take(rows: Rows, chosen: NDArray) -> NDArray:
-    blocks, done = [], 0
-    for x in rows.chunks():
-        inside = chosen[np.searchsorted(chosen, done) : np.searchsorted(chosen, done + len(x))]
-        blocks.append(x[inside - done])
-        done += len(x)
+    blocks = []
+    for span, x in placed(rows.chunks()):
+        inside = chosen[np.searchsorted(chosen, span.start) : np.searchsorted(chosen, span.stop)]
+        blocks.append(x[inside - span.start])
     return np.concatenate(blocks)

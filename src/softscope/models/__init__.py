@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING
 from ..lazy import lazily
 
 if TYPE_CHECKING:
-    from .command import DiagnosisFiles, class_names, roles, write_features, write_splits
     from .extracting import extract, extract_sets
-    from .files import Options, Part, WrittenSet, write_part
+    from .files import (
+        DiagnosisFiles,
+        Options,
+        Part,
+        WrittenSet,
+        class_names,
+        roles,
+        write_features,
+        write_part,
+        write_splits,
+    )
     from .onnx import onnx_session
     from .onnx_graph import OnnxHead, find_head
     from .opened import OpenedModel, check_logits
@@ -22,16 +31,18 @@ if TYPE_CHECKING:
     from .torch import TorchModel, extract_features
 
 _HOMES = {
-    "command": ("DiagnosisFiles", "class_names", "roles", "write_features", "write_splits"),
     "extracting": ("extract", "extract_sets"),
-    "files": ("Options", "Part", "WrittenSet", "write_part"),
+    "files": (
+        "DiagnosisFiles", "Options", "Part", "WrittenSet", "class_names", "roles", "write_features", "write_part",
+        "write_splits",
+    ),
     "onnx": ("onnx_session",),
     "onnx_graph": ("OnnxHead", "find_head"),
     "opened": ("OpenedModel", "check_logits"),
     "opening": ("open_model",),
     "plan": ("Plan", "SetPlan", "first_images", "make_plan"),
     "torch": ("TorchModel", "extract_features"),
-}
+}  # fmt: skip
 __getattr__ = lazily(__name__, _HOMES)
 
 __all__ = [

@@ -1,25 +1,40 @@
-"""`extract(model, data)`: head and features of any classifier and any data, in memory or saved to a file."""
+"""`extract(model, data)`: head and features of any classifier and any data, in memory or saved to a file.
+
+Data in Python comes as arrays, tensors, dicts, data sets, loaders, iterables of batches: `batches_of` cuts all of them.
+"""
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import as_array, as_labels, spans
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..images import ImageSource, open_images
 from ..progress import Progress, silent
-from .batches import Batch, batches_of, labelled
 from .opened import OpenedModel, check_logits
 from .opening import open_model
 from .plan import Plan, make_plan, read_set
 
 BATCH = 64
 _PROBE_ROWS = 2
+_LABELS = ("labels", "label", "target", "targets", "y")
+
+
+class Batch(NamedTuple):
+    """Inputs as the model takes them (a tensor, a tuple, a dict, a list of texts) and labels [n], if there are any."""
+
+    inputs: Any
+    labels: NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return _rows(self.inputs)
 
 
 def extract(
@@ -105,7 +120,7 @@ def extract_sets(
         first = next(stream, None)
         if first is None:
             raise SoftscopeError(f"{name}: holds no inputs", "Give at least one")
-        head = head or opened.prepare(_first(first.inputs))
+        head = head or opened.prepare(_cut(first.inputs, slice(_PROBE_ROWS)))
         extracted[name] = _from_batches(opened, head, name, first, stream, progress)
     assert head is not None  # there is at least one set
     return head, extracted
@@ -113,15 +128,12 @@ def extract_sets(
 
 def _from_images(plan: Plan, name: str, batch: int, progress: Progress) -> FeatureSet:
     chosen = plan.sets[name]
-    reads = list(read_set(plan, chosen, slice(0, len(chosen.rows)), batch, progress))
-    bad = [each for read in reads for each in read.bad]
-    positions = np.concatenate([read.positions for read in reads])
+    z, positions, bad = read_set(plan, chosen, slice(0, len(chosen.rows)), batch, progress)
     if bad:
         warnings.warn(f"{name}: {len(bad)} images could not be decoded, the first: {bad[0]}", stacklevel=4)
     if not len(positions):
         raise SoftscopeError(f"{name}: none of {len(chosen.rows)} images could be decoded: {bad[0]}", "Check the files")
     labels = None if chosen.labels is None else chosen.labels[positions]
-    z = np.concatenate([read.features for read in reads])
     return FeatureSet(z, labels, name=name, metadata=_words(plan.opened))
 
 
@@ -130,8 +142,8 @@ def _from_batches(
 ) -> FeatureSet:
     taken: list[NDArray] = []
     labels: list[NDArray[np.int64]] = []
-    done, batch = 0, first
-    while True:
+    done = 0
+    for batch in chain([first], rest):
         rows, z, logits = opened.read(batch.inputs)
         check_logits(head, z, logits, done, opened.tolerance)
         taken.append(rows)
@@ -139,10 +151,6 @@ def _from_batches(
         labels += [] if batch.labels is None or name.startswith("ood/") else [batch.labels]
         done += len(rows)
         progress(f"features of {name}", done, 0)
-        following = next(rest, None)
-        if following is None:
-            break
-        batch = following
     if labels and sum(map(len, labels)) != done:
         raise SoftscopeError(f"{name}: {sum(map(len, labels))} labels for {done} inputs", "Label every batch or none")
     known = np.concatenate(labels) if labels else None
@@ -155,9 +163,102 @@ def _words(opened: OpenedModel) -> dict[str, str]:
     return {"model": opened.name, "layer": opened.layer, **opened.words}
 
 
-def _first(inputs: Any) -> Any:
+def labelled(data: Any, labels: Any, name: str) -> tuple[Any, NDArray[np.int64]]:
+    """All inputs at once with the label of each, checked."""
+    if not _is_whole(data):
+        kind = type(data).__name__
+        raise SoftscopeError(f"{name}: labels beside {kind}", "Give labels with arrays; batches bring their own")
+    return data, as_labels(labels, f"{name}: labels", rows=_rows(data))
+
+
+def batches_of(data: Any, batch: int, name: str) -> Iterator[Batch]:
+    """`data` in batches.
+
+    Arrays, tensors, lists of texts, dicts of these, and pairs (inputs, labels) are cut into batches; a torch Dataset,
+    or a list of examples, goes through a DataLoader; whatever else can be iterated over gives batches itself: inputs,
+    (inputs, labels), or a dict, as a DataLoader does.
+    """
+    whole, labels = _parted(data) if isinstance(data, tuple | Mapping) else (data, None)
+    if _is_whole(whole):
+        rows = _rows(whole)
+        known = None if labels is None else as_labels(labels, f"{name}: labels", rows=rows)
+        for span in spans(rows, batch):
+            yield Batch(_cut(whole, span), None if known is None else known[span])
+        return
+    start = 0
+    for item in _iterated(data, batch, name):
+        inputs, some = _parted(item)
+        known = None if some is None else as_labels(some, f"{name}: labels of rows from {start}")
+        yield Batch(inputs, known)
+        start += _rows(inputs)
+
+
+def _iterated(data: Any, batch: int, name: str) -> Iterable[Any]:
+    if _is_dataset(data):
+        from ..torch_door import torch
+
+        return torch.utils.data.DataLoader(data, batch_size=batch)
+    if isinstance(data, Iterable):
+        return data
+    raise SoftscopeError(
+        f"{name}: {type(data).__name__} is not data", "Give arrays, a DataLoader, a Dataset, or a path to images"
+    )
+
+
+def _is_dataset(data: Any) -> bool:
+    """Whether `data` holds examples, not batches."""
+    if isinstance(data, list):
+        return bool(data) and isinstance(data[0], tuple) and isinstance(data[0][-1], int)
+    iterable = any(base.__name__ == "IterableDataset" for base in type(data).__mro__)
+    return iterable or (hasattr(data, "__getitem__") and hasattr(data, "__len__"))
+
+
+def _parted(item: Any) -> tuple[Any, Any]:
+    """Inputs and labels of a batch (or of everything): labels come last in a tuple, or under their name in a dict."""
+    if isinstance(item, Mapping):
+        others = [key for key in item if key not in _LABELS]
+        rows = _rows(item[others[0]]) if others else 0
+        label = next((key for key in _LABELS if key in item and _is_labels(item[key], rows)), None)
+        return {key: value for key, value in item.items() if key != label}, None if label is None else item[label]
+    if isinstance(item, tuple) or (isinstance(item, list) and not _is_texts(item)):
+        if len(item) == 1:
+            return item[0], None
+        *inputs, last = item
+        if len(inputs) and _is_labels(last, _rows(inputs[0])):
+            return inputs[0] if len(inputs) == 1 else tuple(inputs), last
+        return tuple(item), None
+    return item, None
+
+
+def _is_labels(values: Any, rows: int) -> bool:
+    if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != rows:
+        return False
+    array = as_array(values, "labels")
+    return array.ndim == 1 and array.dtype.kind in "iu"
+
+
+def _is_whole(data: Any) -> bool:
+    """Whether `data` is all rows at once, to be cut."""
+    if isinstance(data, Mapping):
+        return all(_is_whole(value) for value in data.values())
+    if isinstance(data, tuple):
+        return all(_is_whole(value) for value in data)
+    return _is_texts(data) or (hasattr(data, "shape") and hasattr(data, "dtype"))
+
+
+def _is_texts(data: Any) -> bool:
+    return isinstance(data, list) and len(data) > 0 and all(isinstance(text, str) for text in data)
+
+
+def _rows(inputs: Any) -> int:
     if isinstance(inputs, Mapping):
-        return {name: value[:_PROBE_ROWS] for name, value in inputs.items()}
+        return _rows(next(iter(inputs.values())))
     if isinstance(inputs, tuple):
-        return tuple(value[:_PROBE_ROWS] for value in inputs)
-    return inputs[:_PROBE_ROWS]
+        return _rows(inputs[0])
+    return int(inputs.shape[0]) if hasattr(inputs, "shape") else len(inputs)  # sparse matrices have no len
+
+
+def _cut(data: Any, span: slice) -> Any:
+    if isinstance(data, Mapping):
+        return {key: value[span] for key, value in data.items()}
+    return tuple(value[span] for value in data) if isinstance(data, tuple) else data[span]

@@ -1,26 +1,37 @@
-"""From a plan to files: the features of each set, kept as they come, so that an interrupted run goes on."""
+"""From a plan to files: the features of each set, kept as they come, so that an interrupted run goes on.
+
+What the commands `extract` and `diagnose` share: sets of images by role, written to feature files beside the head.
+"""
 
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..arrays import spans
+from ..arrays import placed, spans
 from ..canonical import content_digest, parse_json
 from ..errors import SoftscopeError
 from ..features import FeatureSet
-from ..files import read_safetensors, reading, safetensors_header, stream_safetensors, write_safetensors
-from ..images import write_thumbnails
+from ..files import (
+    existing_file,
+    read_safetensors,
+    reading,
+    safetensors_header,
+    stream_safetensors,
+    writable_folder,
+    write_safetensors,
+)
+from ..images import ImageSource, probe_images, write_thumbnails
 from ..progress import Progress, silent
 from .plan import Plan, SetPlan, read_set
 
+TESTS = ("test", "val", "valid", "validation")
 _PART_ROWS = 2048
 
 
@@ -133,7 +144,7 @@ def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Optio
     if options.keep_images:
         metadata["images"] = f"{target.stem}-images.parquet"
     shape = (len(positions), plan.head.n_features)
-    tensors: dict[str, Any] = {"z": (np.dtype(np.float32), shape, (_rows_of(part) for part in parts))}
+    tensors: dict[str, Any] = {"z": (np.dtype(np.float32), shape, (read_safetensors(part)[0]["z"] for part in parts))}
     if chosen.labels is not None:
         labels = chosen.labels[positions]
         tensors["labels"] = (labels.dtype, labels.shape, iter([labels]))
@@ -145,11 +156,9 @@ def _extract(plan: Plan, chosen: SetPlan, target: Path, key: str, options: Optio
 
 def write_part(plan: Plan, chosen: SetPlan, part: Part, options: Options) -> None:
     """Read some rows of a set through the model and keep their features, with their sha256."""
-    reads = list(read_set(plan, chosen, part.rows, options.batch, options.progress))
-    features = np.concatenate([read.features for read in reads])
-    positions = np.concatenate([read.positions for read in reads])
-    tensors = {"positions": positions, "z": features}
-    metadata = {"skipped": json.dumps([each for read in reads for each in read.bad])}
+    read = read_set(plan, chosen, part.rows, options.batch, options.progress)
+    tensors = {"positions": read.positions, "z": read.features}
+    metadata = {"skipped": json.dumps(read.bad)}
     write_safetensors(part.path, tensors, metadata | {"sha256": content_digest(tensors, metadata)})
 
 
@@ -161,11 +170,6 @@ def _part_is_whole(path: Path, columns: int) -> bool:
         return tensors["z"].shape[1] == columns and stated == content_digest(tensors, metadata)
     except (SoftscopeError, KeyError, IndexError):
         return False
-
-
-def _rows_of(path: Path) -> NDArray:
-    rows: NDArray = read_safetensors(path)[0]["z"]
-    return rows
 
 
 def _is_whole(path: Path, key: str) -> bool:
@@ -206,13 +210,86 @@ def _key(plan: Plan, chosen: SetPlan, keep_images: bool) -> str:
 def _accuracy(plan: Plan, features: FeatureSet) -> float | None:
     if features.labels is None:
         return None
-    right = sum(int(each.sum()) for each in _right(plan, features))
+    chunks = placed(features.chunks())
+    right = sum(int((plan.head.logits(rows).argmax(1) == features.labels[span]).sum()) for span, rows in chunks)
     return right / len(features)
 
 
-def _right(plan: Plan, features: FeatureSet) -> Iterator[NDArray[np.bool_]]:
-    assert features.labels is not None
-    start = 0
-    for rows in features.chunks():
-        yield plan.head.logits(rows).argmax(1) == features.labels[start : start + len(rows)]
-        start += len(rows)
+@dataclass(frozen=True)
+class DiagnosisFiles:
+    """The files of a diagnosis from a model: head, features and images of each set, and the calibration rows."""
+
+    head: Path
+    train: WrittenSet
+    test: WrittenSet
+    ood: dict[str, WrittenSet]
+    probes: dict[str, WrittenSet]
+    calibration: WrittenSet | None
+
+
+def roles(splits: Mapping[str, ImageSource], ood: Mapping[str, ImageSource]) -> dict[str, ImageSource]:
+    """The sets of a diagnosis by role: `train`, `test`, `val` (calibration, if it isn't the test) and `ood/NAME`.
+
+    Without OOD images there is `probe/NAME` of each kind of probes, made from the test images.
+    """
+    sets = dict(splits) | {f"ood/{name}": source for name, source in ood.items()}
+    tests = [name for name in TESTS if name in sets]
+    if "train" not in sets or not tests:
+        there = ", ".join(sets) or "nothing"
+        raise SoftscopeError(
+            f"a diagnosis needs training and test images; there is {there}",
+            "Give a folder with train/<class>/ and test/<class>/, or --train and --test",
+        )
+    chosen = {"train": sets["train"], "test": sets[tests[0]]}
+    if len(tests) > 1:
+        chosen["val"] = sets[tests[1]]
+    unfamiliar = {name: source for name, source in sets.items() if name.startswith("ood/")}
+    if not unfamiliar:
+        unfamiliar = {f"probe/{name}": source for name, source in probe_images(chosen["test"]).items()}
+    if chosen["train"].labels is None:
+        raise SoftscopeError(
+            f"{chosen['train'].name}: training images have no labels", "Put them into one subfolder per class"
+        )
+    return chosen | unfamiliar
+
+
+def write_features(plan: Plan, out: Path, options: Options) -> DiagnosisFiles:
+    """Extract every set of the plan into `out`, with the head."""
+    writable_folder(out)
+    written = {}
+    for name in plan.sets:
+        path = out / f"{name.replace('/', '-')}.safetensors"
+        written[name] = write_set(plan, name, path, options)
+    plan.head.save(out / "head.safetensors")
+    ood, probes = (
+        {name.removeprefix(role): each for name, each in written.items() if name.startswith(role)}
+        for role in ("ood/", "probe/")
+    )
+    return DiagnosisFiles(out / "head.safetensors", written["train"], written["test"], ood, probes, written.get("val"))
+
+
+def write_splits(plan: Plan, out: Path, options: Options) -> list[WrittenSet]:
+    """Extract every set of the plan into `<data set>-<split>.safetensors` under `out`, with the head."""
+    writable_folder(out)
+    head = out / "head.safetensors"
+    targets = {name: out / f"{_file_name(name, each.source)}.safetensors" for name, each in plan.sets.items()}
+    for name, path in targets.items():
+        check_free(plan.sets[name], path)
+    written = [write_set(plan, name, path, options) for name, path in targets.items()]
+    plan.head.save(head)
+    return written
+
+
+def class_names(given: str | None) -> Sequence[str] | None:
+    """`--classes`: names with commas between them, or a file with one name per line."""
+    if given is None:
+        return None
+    if "," not in given or Path(given).is_file():
+        names = existing_file(given).read_text("utf-8", "replace").splitlines()
+        return [name.strip() for name in names if name.strip()]
+    return [name.strip() for name in given.split(",")]
+
+
+def _file_name(split: str, source: ImageSource) -> str:
+    plain = split.replace("/", "-")
+    return plain if source.name in (split, "") else f"{source.name}-{plain}"

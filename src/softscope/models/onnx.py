@@ -18,10 +18,9 @@ from ..errors import SoftscopeError, out_of_memory
 from ..files import existing_file, first_line, sha256
 from ..head import Head
 from ..images import Preprocessing
-from .onnx_graph import Link, OnnxHead, find_head
+from .onnx_graph import HINT, Link, OnnxHead, find_head
 from .opened import Layer, OpenedModel
 
-_HINT = "Export a classifier that ends in one linear layer (Gemm, or MatMul and Add) with its weights in the file"
 _TYPES = {
     "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(bool)": np.bool_,
     "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8,
@@ -57,7 +56,7 @@ class OnnxModel(OpenedModel):
         made = _LINKS[self._head.link](logits)
         allowed = (0.05 if self._head.rounded else 1e-3) * max(1e-6, float(np.abs(answer).max()))
         if made.shape != answer.shape or np.abs(made - answer).max() > allowed:
-            raise SoftscopeError(f"{self.name}: its answer doesn't follow from its last linear layer", _HINT)
+            raise SoftscopeError(f"{self.name}: its answer doesn't follow from its last linear layer", HINT)
         return head
 
     def read(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
@@ -169,7 +168,7 @@ def _open(path: Any) -> tuple[OnnxHead, Any, tuple[str, ...] | None]:
     except SoftscopeError:
         raise
     except Exception as error:  # those of protobuf and onnxruntime share no base class
-        raise SoftscopeError(f"{path}: not an ONNX model that runs ({first_line(error)[:200]})", _HINT) from error
+        raise SoftscopeError(f"{path}: not an ONNX model that runs ({first_line(error)[:200]})", HINT) from error
     return head, session, _class_names({entry.key: entry.value for entry in model.metadata_props}, len(head.bias))
 
 
@@ -218,7 +217,7 @@ def _one_row_each(z: NDArray, logits: NDArray, answer: NDArray, head: OnnxHead) 
             "Give inputs of one position, or export a model that makes one answer of all positions",
         )
     if made.shape[1] != seen.shape[1] or answer.shape[1] != count:
-        raise SoftscopeError(f"the last layer saw {z.shape} and made {logits.shape} for {answer.shape}", _HINT)
+        raise SoftscopeError(f"the last layer saw {z.shape} and made {logits.shape} for {answer.shape}", HINT)
     if made.shape[1] == 1:
         return seen[:, 0], made[:, 0], answer
     mean = made.mean(1)

@@ -71,7 +71,7 @@ def _by_name(model: str, weights: Any, output: Any, device: str | None, processo
 
         return open_hugging_face(model.removeprefix("hf:"), processor, device)
     if model.startswith(("timm:", "torchvision:")):
-        from .pretrained import open_pretrained
+        from .weights import open_pretrained
 
         return open_pretrained(model, weights, device)
     if ":" not in model or Path(model).exists():

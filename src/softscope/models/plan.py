@@ -1,9 +1,9 @@
 """What will be extracted from which images, decided before the work: head, preprocessing, classes by name, rows.
 
-`make_plan` looks at a few images only; `Plan.lines` says what it understood; `read_set` does the work block by block.
+`make_plan` looks at a few images only; `Plan.lines` says what it understood; `read_set` does the work.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import SoftscopeError, printable
 from ..head import Head
-from ..images import Decoder, ImageSource, Preprocessing, balanced_rows, fit_images, spelled
+from ..images import Decoder, ImageSource, Preprocessing, balanced_rows, fit_images, match_classes
 from ..progress import Progress, silent
 from .checking import above_chance, draw_sample, findings, right_answers
 from .opened import Layer, OpenedModel, check_logits
@@ -60,11 +60,11 @@ class Plan:
 
 
 class Read(NamedTuple):
-    """A block of rows: what goes into the file, the positions among the set's rows, and the images that were bad."""
+    """Some rows: what goes into the file, the positions among the set's rows, and the images that were bad."""
 
     features: NDArray
     positions: NDArray[np.int64]
-    bad: tuple[str, ...]
+    bad: list[str]
 
 
 def make_plan(
@@ -119,28 +119,22 @@ def fitted_size(opened: OpenedModel, source: ImageSource) -> Preprocessing:
     return replace(chosen, size=(int(sample.shape[1]), int(sample.shape[2])))
 
 
-def read_set(plan: Plan, chosen: SetPlan, rows: slice, batch: int, progress: Progress = silent) -> Iterator[Read]:
+def read_set(plan: Plan, chosen: SetPlan, rows: slice, batch: int, progress: Progress = silent) -> Read:
     """Features of the set's rows in `rows`, decoded ahead of the model by worker threads, checked block by block."""
     opened, start = plan.opened, rows.start
+    taken, positions = [np.empty((0, plan.head.n_features), np.float32)], [np.empty(0, np.int64)]
+    bad: list[str] = []
     for block in chosen.decoder.decode_all(chosen.source.blocks(chosen.rows[rows])):
-        taken = []
         for first in range(0, len(block.images), batch):
             x = opened.preprocessing.apply(block.images[first : first + batch])
             features, z, logits = opened.read(x)
             check_logits(plan.head, z, logits, start + first, opened.tolerance)
             taken.append(features)
             progress(f"features of {chosen.name}", start + first + len(features), len(chosen.rows))
-        positions = start + np.asarray(block.positions, dtype=np.int64)
+        positions.append(start + np.asarray(block.positions, dtype=np.int64))
+        bad += block.bad
         start += len(block.positions) + len(block.bad)
-        if taken or block.bad:
-            empty = np.empty((0, plan.head.n_features), np.float32)
-            yield Read(np.concatenate(taken) if taken else empty, positions, block.bad)
-
-
-def match_classes(data: tuple[str, ...], model: tuple[str, ...]) -> NDArray[np.int64]:
-    """The model's number of each class of the data, by name (case, - and _ aside); -1 where the model has none."""
-    number = {spelled(name): c for c, name in enumerate(model)}
-    return np.array([number.get(spelled(name), -1) for name in data], dtype=np.int64)
+    return Read(np.concatenate(taken), np.concatenate(positions), bad)
 
 
 def _shown(names: tuple[str, ...] | None) -> str:

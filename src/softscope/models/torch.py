@@ -1,8 +1,12 @@
-"""A torch classifier as an opened model: its features and head, checked against its own logits while they are taken."""
+"""A torch classifier as an opened model: its features and head, checked against its own logits while they are taken.
+
+Features are what the last layer sees, or what the non-linearity in front of it sees (X8).
+"""
 
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,10 +20,16 @@ from ..head import Call, Head, LastLayer, find_last_layer, recording, rows_in, r
 from ..images import Preprocessing, pixels_as_they_are
 from ..progress import Progress, silent
 from ..torch_door import device_of, evaluating, image_tensor, keep_freed_memory, nn, torch
-from .activation import before_activation, last_activation, watch_activations
 from .opened import Layer, OpenedModel, check_logits, collected
 
+ACTIVATIONS = (
+    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Softplus,
+    nn.Tanh, nn.Sigmoid, nn.Hardswish, nn.Hardtanh,
+)  # fmt: skip
 _PROBE_ROWS = 2
+
+#: Name and input of each activation module, in the order they were called in one forward pass.
+Seen = list[tuple[str, nn.Module, torch.Tensor]]
 
 
 class TorchModel(OpenedModel):
@@ -58,22 +68,22 @@ class TorchModel(OpenedModel):
 
     def prepare(self, probe: Any, layer: Layer = "after") -> Head:
         """Find the last layer by the probe, and with `before` the non-linearity in front of it."""
-        inputs = self._inputs(probe)
+        inputs = to_device(probe, self._device, self._dtype)
         self.layer = layer
         self._last = find_last_layer(self.module, inputs, self._output)
         self.words = {"classifier": self._last.name}
         if layer == "before":
             with evaluating(self.module):
-                z, _, watched = self._forward(inputs)
-                self._call, activation = last_activation(watched, z)
+                z, _, seen = self._forward(inputs)
+                self._call, activation = last_activation(seen, z)
             self.words["activation"] = activation
         return Head(*self._last.weight_and_bias(), self.classes, name=f"{type(self.module).__name__}.{self._last.name}")
 
     def read(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
         """Rows for the file, features z and logits of a batch; rows are z but for the layer `before`."""
         with evaluating(self.module):
-            z, logits, watched = self._forward(self._inputs(inputs))
-            rows = z if self.layer == "after" else before_activation(watched, self._call, z)
+            z, logits, seen = self._forward(to_device(inputs, self._device, self._dtype))
+            rows = z if self.layer == "after" else before_activation(seen, self._call, z)
             return rows.float().cpu().numpy(), z.float().cpu().numpy(), logits.float().cpu().numpy()
 
     def fingerprint(self) -> str:
@@ -85,25 +95,14 @@ class TorchModel(OpenedModel):
                 digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
-    def _forward(self, inputs: Any) -> tuple[torch.Tensor, torch.Tensor, Any]:
+    def _forward(self, inputs: Any) -> tuple[torch.Tensor, torch.Tensor, Seen]:
         assert self._last is not None, "prepare first"
         calls: list[Call] = []
-        watched, hooks = watch_activations(self.module) if self.layer == "before" else (None, [])
-        try:
-            with recording(dict(zip(self._last.names, self._last.layers)), calls, rows_in(inputs)):
-                answer = run(self.module, inputs, self._output)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return *self._last.read(calls, answer), watched
-
-    def _inputs(self, inputs: Any) -> Any:
-        if isinstance(inputs, Mapping):
-            return {name: self._inputs(value) for name, value in inputs.items()}
-        if isinstance(inputs, tuple | list):
-            return tuple(self._inputs(value) for value in inputs)
-        tensor = to_device(inputs, self._device)
-        return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
+        layers = dict(zip(self._last.names, self._last.layers))
+        watched = watching_activations(self.module, wanted=self.layer == "before")
+        with watched as seen, recording(layers, calls, rows_in(inputs)):
+            answer = run(self.module, inputs, self._output)
+        return *self._last.read(calls, answer), seen
 
 
 def extract_features(
@@ -162,3 +161,63 @@ def _moved(module: nn.Module, device: str) -> nn.Module:
         return module.to(device)
     except (RuntimeError, AssertionError, ValueError) as error:
         raise SoftscopeError(f"device {device}: {first_line(error)[:120]}", "Use cpu, cuda or mps") from error
+
+
+@contextmanager
+def watching_activations(model: nn.Module, *, wanted: bool) -> Iterator[Seen]:
+    """What the activation modules of `model` get, if `wanted`, copied: an activation may work in place."""
+    seen: Seen = []
+    hooks = [
+        module.register_forward_pre_hook(
+            lambda module, inputs, name=name: seen.append((name, module, inputs[0].clone()))
+        )
+        for name, module in model.named_modules()
+        if wanted and isinstance(module, ACTIVATIONS)
+    ]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def last_activation(seen: Seen, z: torch.Tensor) -> tuple[int, str]:
+    """Number (from the end, -1 is the last) and name of the activation call whose result is `z`, pooled or not."""
+    for number in range(-1, -len(seen) - 1, -1):
+        name, module, before = seen[number]
+        made = _rows(module(before.clone()), z.shape)
+        if made is not None and _close(made, z):
+            return number, f"{name} ({type(module).__name__})"
+    names = ", ".join(f"{name} ({type(module).__name__})" for name, module, _ in seen[-5:]) or "none"
+    raise SoftscopeError(
+        f"no activation module makes the features that feed the classifier (the last ones called: {names})",
+        "Functions such as F.relu can't be seen: use nn.ReLU, or take the features after the non-linearity",
+    )
+
+
+def before_activation(seen: Seen, number: int, z: torch.Tensor) -> torch.Tensor:
+    """The input of that activation as rows [N, H], checked: its activation must give `z`."""
+    name, module, before = seen[number]
+    made, rows = _rows(module(before.clone()), z.shape), _rows(before, z.shape)
+    if made is None or rows is None or not _close(made, z):
+        raise SoftscopeError(
+            f"the activation {name} applied to the features before it does not give those after it",
+            "The model's path differs between batches: take the features after the non-linearity",
+        )
+    return rows
+
+
+def _rows(values: torch.Tensor, shape: torch.Size) -> torch.Tensor | None:
+    """`values` as [N, H]: as they are, flattened, or a map [N, H, ...] averaged over its positions."""
+    if values.shape[0] != shape[0]:
+        return None
+    if values.numel() == shape.numel():
+        return values.reshape(shape)
+    if values.ndim > 2 and values.shape[1] == shape[1]:
+        return values.flatten(2).mean(2)
+    return None
+
+
+def _close(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    scale = float(expected.abs().max())
+    return bool((actual - expected).abs().max() <= 1e-4 * max(scale, 1e-30))

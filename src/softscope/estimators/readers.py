@@ -1,4 +1,7 @@
-"""References built on the geometry of trained classes about the training mean: fDBD, NCI, SHE."""
+"""References that read a row and its logits, block by block.
+
+Of the softmax's probabilities: GEN, KL matching, GradNorm. Of the geometry of trained classes: fDBD, NCI, SHE.
+"""
 
 from collections.abc import Mapping
 
@@ -13,19 +16,92 @@ from ..mixture import ClassMoments
 from .base import Block, Info, LogitReader, each_chunk, register
 
 
+@register
+class GEN(LogitReader):
+    """Generalised entropy of the `top` largest softmax probabilities, ranked by its logarithm, which can't saturate.
+
+    gamma = 0.1 and the 100 largest are the paper's; with 100 classes or fewer all of them count.
+    """
+
+    info = Info(
+        "R5", "gen", "U_gen", "sum_j s_j^gamma (1 - s_j)^gamma over the largest s_j", ("head",), "Liu et al. 2023"
+    )
+
+    def __init__(self, *, gamma: float = 0.1, top: int = 100) -> None:
+        self.gamma = gamma
+        self.top = top
+
+    def _check(self, head: Head) -> None:
+        if not self.gamma > 0 or self.top < 1:
+            raise SoftscopeError(f"gen: gamma is {self.gamma}, top is {self.top}", "The paper uses 0.1 and 100")
+
+    def _from_block(self, block: Block) -> NDArray:
+        return block.log_generalised_entropy(self.gamma, self.top)
+
+    def _plain(self, rows: NDArray) -> NDArray:
+        return np.asarray(np.exp(self._uncertainty(rows)))
+
+
+@register
+class KLMatching(LogitReader):
+    """Divergence of the softmax from the nearest of the classes' mean softmaxes.
+
+    d_k is the mean softmax of the training rows that are predicted as class k (the authors take validation rows);
+    classes that are never predicted have none. Where the softmax saturates the score approaches -log d_kk of the
+    predicted class, so that such rows of one class tie; without ties use `max` or `entropy`.
+    """
+
+    info = Info(
+        "R16",
+        "kl-matching",
+        "U_kl",
+        "min_k sum_j s_j log(s_j / d_kj), d_k the mean softmax of training rows predicted as k",
+        ("head", "train"),
+        "Hendrycks et al. 2022",
+    )
+    fitted_arrays = ("log_means",)
+
+    def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
+        sums, counts = np.zeros((head.n_classes, head.n_classes)), np.zeros(head.n_classes)
+        for _, rows in each_chunk(train, self._chunk()):
+            block = Block(rows, head.logits(rows))
+            predicted = np.eye(head.n_classes)[block.predicted]
+            sums += predicted.T @ block.softmax
+            counts += predicted.sum(axis=0)
+        known = counts > 0
+        means = sums[known] / counts[known, None]
+        self._log_means = np.log(np.maximum(means, np.finfo(np.float64).tiny))
+
+    def _from_block(self, block: Block) -> NDArray:
+        return np.asarray(block.minus_entropy - (block.softmax @ self._log_means.T).max(axis=1))
+
+
+@register
+class GradNorm(LogitReader):
+    """Minus the L1 norm of the gradient, by the last layer's weights, of the softmax's distance to the uniform one.
+
+    That gradient, of -sum_j log s_j, is the outer product of K s - 1 and z: its norm is the product of their norms,
+    and nothing has to be differentiated.
+    """
+
+    info = Info("R15", "gradnorm", "U_gradnorm", "-norm1(z) norm1(K s - 1)", ("head",), "Huang, Geng, Li 2021")
+
+    def _from_block(self, block: Block) -> NDArray:
+        return np.asarray(-block.sizes * block.off_uniform)
+
+
 class _AboutTheMean(LogitReader):
     """What reads z about the training mean mu."""
 
+    fitted_arrays = ("mean",)
     _mean: Floats
 
     def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
-        self._mean = training_mean(train) if moments is None else moments.mean
-
-    def state(self) -> dict[str, NDArray]:
-        return {"mean": self._mean}
-
-    def _restore(self, state: Mapping[str, NDArray]) -> None:
-        self._mean = state["mean"]
+        if moments is not None:
+            self._mean = moments.mean
+            return
+        total = sum((rows.sum(axis=0, dtype=np.float64) for rows in train.chunks()), np.zeros(train.n_features))
+        self._mean = np.asarray(total / len(train))
 
     def _distances(self, block: Block) -> Floats:
         """norm(z - mu), at least the smallest positive number: at mu itself nothing is divided by 0."""
@@ -78,6 +154,7 @@ class NCI(_AboutTheMean):
         "Liu, Qin 2025",
     )
 
+    fitted_numbers = ("a",)
     a_: float
 
     def __init__(self, *, alpha: float = 1.0) -> None:
@@ -104,13 +181,6 @@ class NCI(_AboutTheMean):
         at_mean = self.head_.weight.astype(np.float64) @ self._mean + self.head_.bias
         return np.asarray((block.first - at_mean[block.predicted]) / self._distances(block))
 
-    def state(self) -> dict[str, NDArray]:
-        return super().state() | {"a": np.array([self.a_])}
-
-    def _restore(self, state: Mapping[str, NDArray]) -> None:
-        super()._restore(state)
-        self.a_ = float(state["a"][0])
-
 
 @register
 class SHE(LogitReader):
@@ -127,6 +197,7 @@ class SHE(LogitReader):
         ("head", "train", "labels"),
         "Zhang et al. 2023",
     )
+    fitted_arrays = ("patterns",)
 
     def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
         assert train.labels is not None
@@ -143,18 +214,6 @@ class SHE(LogitReader):
 
     def _from_block(self, block: Block) -> NDArray:
         return -block.inner(self._patterns)
-
-    def state(self) -> dict[str, NDArray]:
-        return {"patterns": self._patterns}
-
-    def _restore(self, state: Mapping[str, NDArray]) -> None:
-        self._patterns = state["patterns"]
-
-
-def training_mean(train: FeatureSet) -> Floats:
-    """Mean of the rows, float64 [H]."""
-    total = sum((rows.sum(axis=0, dtype=np.float64) for rows in train.chunks()), np.zeros(train.n_features))
-    return np.asarray(total / len(train))
 
 
 def boundary_weights(head: Head) -> Floats:
