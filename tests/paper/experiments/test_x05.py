@@ -17,7 +17,7 @@ from softscope.paper.experiments.base import Result
 from softscope.paper.experiments.triples import Triples, landing
 from softscope.paper.experiments.verdict import Statement
 from softscope.paper.experiments.x05_activations import SCALES, run
-from softscope.paper.plots.activations import neuron_groups
+from softscope.paper.plots.layers import neuron_groups
 from softscope.reporting.style import to_png
 from softscope.runs import Store
 
