@@ -18,7 +18,7 @@ from ..training import TrainSettings
 from .base import Settings
 from .judge import detected
 from .networks import Images, NetworkPlan, TrainedNetwork
-from .verdict import Mean, Row, Statement
+from .verdict import Mean, Row, rows_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,46 +84,22 @@ class Triples:
         """The suspect beside the other classes; it is to blame where triples with it overlap more, over triples."""
         order = [row["class"] for row in self.effects()]
         named = [suspect in row["classes"] for row in self.table]
-        worst = ", ".join(self.table[0]["classes"])
-        lowest = min(self.table, key=lambda row: float(row["auroc_entropy"]))
+        ends = {"worst": self.table[0], "best": self.table[-1]}
+        ends["lowest"] = min(self.table, key=lambda row: float(row["auroc_entropy"]))
         landed = [own["share"] for row in self.table for own in row["landing"] if own["class"] == suspect]
-        return [
-            Row(
-                f"share of OOD taken for {suspect}, mean of {sum(named)} triples",
-                Mean.of(landed, "triples"),
-                Statement("consistently mapped into that class", least=50),
-                "%",
-            ),
-            Row(
-                f"AUROC of U_entropy of triples with {suspect}, less without",
-                self._compare(suspect, "auroc_entropy")[1],
-                Statement("poor OOD detection", most=0),
-                "points",
-            ),
-            Row(
-                f"overlap of triples with {suspect}, less without ({len(self.table)} triples)",
-                self._compare(suspect, "overlap")[1],
-                Statement("the class behind the failure", least=0),
-                "points",
-            ),
-            Row(
-                f"rank of {suspect} among {len(order)} classes by that difference",
-                Mean(1.0 + order.index(suspect)),
-                digits=0,
-            ),
-            Row(f"triples with {suspect} among the worst {sum(named)}", Mean(sum(named[: sum(named)])), digits=0),
-            Row(f"overlap of the worst triple: {worst}", Mean(self.table[0]["overlap"]), unit="%"),
-            Row(
-                f"overlap of the best triple: {', '.join(self.table[-1]['classes'])}",
-                Mean(self.table[-1]["overlap"]),
-                unit="%",
-            ),
-            Row(
-                f"lowest AUROC of U_entropy of a triple: {', '.join(lowest['classes'])}",
-                Mean(lowest["auroc_entropy"]),
-                unit="%",
-            ),
-        ]
+        ours = {
+            "landed": Mean.of(landed, "triples"),
+            "entropy_less": self._compare(suspect, "auroc_entropy")[1],
+            "overlap_less": self._compare(suspect, "overlap")[1],
+            "rank": Mean(1.0 + order.index(suspect)),
+            "among_worst": Mean(sum(named[: sum(named)])),
+            "worst": Mean(ends["worst"]["overlap"]),
+            "best": Mean(ends["best"]["overlap"]),
+            "lowest": Mean(ends["lowest"]["auroc_entropy"]),
+        }
+        words = {end: ", ".join(row["classes"]) for end, row in ends.items()}
+        counts = {"named": sum(named), "triples": len(self.table), "classes": len(order)}
+        return rows_of("X5", ours, suspect=suspect, **words, **counts)
 
     def picture(self, suspect: str) -> "Figure":
         """The ranking, and the effect of each class."""

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...arrays import as_vector
+from . import register
 
 Kind = Literal["AUROC", "accuracy", "loss", "count", "printed"]
 #: kind of number -> how far ours may lie from the paper's, in words; AUROC includes causes, its differences.
@@ -199,6 +200,30 @@ class Row:
         if paper is not None:
             paper = Statement(**paper) if "text" in paper else Reported(**paper)
         return cls(**values | {"ours": Mean(**kept["ours"]), "paper": paper})
+
+
+def rows_of(
+    experiment: str,
+    ours: Mapping[str, Any],
+    paper: Mapping[str, Reported | Statement | None] | None = None,
+    **words: Any,
+) -> list[Row]:
+    """The rows that `experiments.toml` has for the names in `ours`, in its order: each a mean, or a value for each run.
+
+    There stand label, unit, digits, kind and what the paper gives: `paper`, an id of `printed.toml`, or what it `says`
+    with the range `least` to `most`. `paper` here takes its place; `words` stand in the braces of labels and sayings.
+    """
+    rows = []
+    for name, kept in register()[experiment]["rows"].items():
+        if name in ours:
+            own = dict(kept)
+            said = Statement(own.pop("says", "").format(**words), own.pop("least", None), own.pop("most", None))
+            known = printed(own.pop("paper")) if "paper" in own else said if said.text else None
+            value = ours[name]
+            mean = value if isinstance(value, Mean) else Mean.of(value)
+            given = (paper or {}).get(name, known)
+            rows.append(Row(**own | {"label": own["label"].format(**words), "ours": mean, "paper": given}))
+    return rows
 
 
 def count(rows: list[Row], words: tuple[str, str]) -> str:

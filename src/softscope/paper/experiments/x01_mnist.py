@@ -17,7 +17,7 @@ from . import texts
 from .base import Result, Settings
 from .judge import Detected, claim_tables, detected
 from .networks import Images, NetworkPlan, subsets
-from .verdict import Mean, Row, Statement, printed
+from .verdict import Mean, Row, rows_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,29 +92,16 @@ def other_triples(settings: PlaneSettings) -> list[tuple[int, ...]]:
 
 
 def _rows(own: list[Detected], others: list[Detected]) -> list[Row]:
-    def over(read: Any, networks: list[Detected]) -> Mean:
-        return Mean.of([read(one.numbers) for one in networks])
-
-    confident = over(lambda d: d["more_confident"], own)
-    entropy = over(lambda d: d["auroc"]["entropy"], own)
-    spread = [one.numbers["auroc"]["entropy"] for one in [*own[:1], *others]]
-    low = Statement("OOD data lies in low confidence", most=50)
-    return [
-        Row("accuracy on test data", over(lambda d: d["accuracy"], own), unit="%"),
-        Row("AUROC of U_entropy", entropy, printed("X4.trainable")["auroc"], "%", kind="AUROC", counts=False),
-        Row("share of OOD more confident than the median of training", confident, low, "%"),
-        Row("AUROC of U_max", over(lambda d: d["auroc"]["max"], own), unit="%"),
-        Row("AUROC of U_density (E4, not in the paper)", over(lambda d: d["auroc"]["density"], own), unit="%"),
-        Row("median norm(z) of OOD over that of training", over(lambda d: d["norm_ratio"], own), None, "times", 2),
-        Row(f"AUROC of U_entropy over {len(spread)} triples of classes", Mean.of(spread, "triples"), unit="%"),
-        Row("its standard deviation over triples", Mean(float(np.std(spread, ddof=1))), unit="%"),
-        Row("its worst triple", Mean(min(spread)), unit="%"),
-        Row(
-            "share of OOD more confident than the median, over triples",
-            over(lambda d: d["more_confident"], [*own[:1], *others]),
-            unit="%",
-        ),
-    ]
+    triples = [one.numbers for one in [*own[:1], *others]]
+    spread = [numbers["auroc"]["entropy"] for numbers in triples]
+    ours: dict[str, Any] = {
+        name: [one.numbers[name] for one in own] for name in ("accuracy", "more_confident", "norm_ratio")
+    }
+    ours |= {name: [one.numbers["auroc"][name] for one in own] for name in ("entropy", "max", "density")}
+    ours["triples"] = Mean.of(spread, "triples")
+    ours |= {"deviation": Mean(float(np.std(spread, ddof=1))), "worst": Mean(min(spread))}
+    ours["more_confident_triples"] = [numbers["more_confident"] for numbers in triples]
+    return rows_of("X1b", ours, triples=len(triples))
 
 
 def _network_row(one: Detected) -> dict[str, Any]:

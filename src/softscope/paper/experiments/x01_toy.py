@@ -21,7 +21,7 @@ from ...metrics import accuracy, auroc
 from ...runs import Draft, StepResult, Store
 from . import texts
 from .base import Result, Settings
-from .verdict import Mean, Row, Statement
+from .verdict import rows_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,17 +49,8 @@ def run(settings: ToySettings, store: Store, engine: Engine) -> Result:
     """Train `runs` networks on data of their own; the picture is that of the first run."""
     steps = engine.map(partial(_one_run, store), settings.single_runs(), threads=settings.threads, label="X1a")
     scored = [step.json() for _, step in steps]
-    over = {name: Mean.of([numbers[name] for numbers in scored]) for name in scored[0]}
-    confident = Statement("OOD data lies in high confidence", least=50)
-    rows = [
-        Row("accuracy on test data", over["accuracy"], unit="%"),
-        Row("AUROC of U_entropy", over["auroc_entropy"], Statement("unreliable", most=75), "%"),
-        Row("share of OOD more confident than the median of training", over["more_confident"], confident, "%"),
-        Row("AUROC of U_density (not in the paper)", over["auroc_density"], unit="%"),
-        Row("median norm(z) of OOD over that of training", over["norm_ratio"], unit="times"),
-    ]
     return Result(
-        rows=rows,
+        rows=rows_of("X1a", {name: [numbers[name] for numbers in scored] for name in scored[0]}),
         figures={"toy": _picture(*steps[0])},
         **texts("X1a"),
         seconds=sum(part.provenance.get("seconds", 0.0) for pair in steps for part in pair),

@@ -17,7 +17,7 @@ from ..claims.order import discordance, slope_in_plane
 from ..claims.volume import compare, optimal_weights
 from . import texts
 from .base import Result, Settings
-from .verdict import Mean, Row, Statement, printed
+from .verdict import Mean, Row, rows_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +53,14 @@ def run(settings: GeometrySettings, store: Store, engine: Engine) -> Result:
 
 def _rows(settings: GeometrySettings) -> list[Row]:
     rng = np.random.default_rng(settings.seed)
-    return [
-        Row("cos(w_i, w_j) after descent, K = 3 (T12)", _cosine_after_descent(rng), printed("X2.cosine"), digits=3),
-        *_discordance_rows(settings, rng),
-        _slope_row(),
-        _confidence_row(),
-        _volume_row(settings, rng),
-    ]
+    rows = rows_of("X2", {"cosine": _cosine_after_descent(rng)})
+    for classes, features in ((2, 2), (3, 2), (3, 3), (3, 16)):
+        # T15: the paper says that a lower max cos always means a higher U_max for K = 2 and 3. One pair is a
+        # counterexample: no chance is involved in that.
+        share = Mean.exact(100 * discordance(classes, features, 5.0, settings.pairs, rng))
+        rows += rows_of("X2", {"discordance": share}, classes=classes, features=features)
+    exact = {"slope": _smallest_slope(), "confidence": _confidence(), "volume": _volume(settings, rng)}
+    return rows + rows_of("X2", {name: Mean.exact(value) for name, value in exact.items()})
 
 
 def _cosine_after_descent(rng: np.random.Generator) -> Mean:
@@ -68,33 +69,17 @@ def _cosine_after_descent(rng: np.random.Generator) -> Mean:
     return Mean.of([float((unit @ unit.T)[np.triu_indices(3, 1)].mean()) for unit in units], "random starts")
 
 
-def _discordance_rows(settings: GeometrySettings, rng: np.random.Generator) -> list[Row]:
-    """T15: the paper says that a lower max cos always means a higher U_max for K = 2 and 3."""
-    rows = []
-    for classes, features in ((2, 2), (3, 2), (3, 3), (3, 16)):
-        share = 100 * discordance(classes, features, 5.0, settings.pairs, rng)
-        label = f"pairs ordered against max cos, K = {classes}, H = {features}, norm 5 (T15)"
-        # One pair is a counterexample: no chance is involved in that.
-        rows.append(Row(label, Mean.exact(share), Statement("none", most=0), "%"))
-    return rows
-
-
-def _slope_row() -> Row:
+def _smallest_slope() -> float:
     theta = np.linspace(0.01, np.pi / 3 - 1e-3, 500)
-    least = min(float(slope_in_plane(theta, c).min()) for c in (0.5, 1.0, 2.0, 5.0, 10.0))
-    return Row("smallest ds_max/dcos in fig_derviative_k3", Mean.exact(least), Statement("negative", most=0), digits=5)
+    return min(float(slope_in_plane(theta, c).min()) for c in (0.5, 1.0, 2.0, 5.0, 10.0))
 
 
-def _confidence_row() -> Row:
+def _confidence() -> float:
     logits = np.asarray(sandwich(3, 2).logits(np.array([[0.9, -0.44]])))[0]
-    confidence = float(np.exp(logits.max() - np.logaddexp.reduce(logits)))
-    label = "s_max at (0.9, -0.44), sandwich structure (T18)"
-    return Row(label, Mean.exact(confidence), printed("X2.confidence"), digits=2)
+    return float(np.exp(logits.max() - np.logaddexp.reduce(logits)))
 
 
-def _volume_row(settings: GeometrySettings, rng: np.random.Generator) -> Row:
+def _volume(settings: GeometrySettings, rng: np.random.Generator) -> float:
     """T17 for the sizes of fig_optimal: the largest share of any random structure over the optimal one's."""
     regions = compare(3, 2, 3.0, settings.structures, rng, optimal_weights)
-    ratio = float((regions.random.max(axis=0) / regions.optimal).max())
-    label = "largest linear region of random structures over the optimal one's, K = 3, H = 2 (T17)"
-    return Row(label, Mean.exact(ratio), Statement("below 1", most=1), digits=3)
+    return float((regions.random.max(axis=0) / regions.optimal).max())

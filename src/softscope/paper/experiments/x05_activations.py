@@ -25,7 +25,7 @@ from .base import Result, Settings
 from .judge import Detected, claim_tables, detected
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets
 from .triples import Search, landing, rank_triples
-from .verdict import Mean, Row, Statement
+from .verdict import Row, rows_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -174,24 +174,12 @@ def _named(network: TrainedNetwork) -> str:
 
 def _rows(case: Case, runs: list[Detected]) -> list[Row]:
     every = [one.numbers for one in runs]
-
-    def over(name: str) -> Mean:
-        return Mean.of([numbers["auroc"][name] for numbers in every])
-
-    def ratio(column: str) -> Mean:
-        medians = [numbers["medians"] for numbers in every]
-        return Mean.of([own["OOD"][column] / own["train"][column] for own in medians])
-
-    weaker, unusual = over("norm"), over("familiarity")
-    return [
-        Row(f"{case.name}: accuracy", Mean.of([numbers["accuracy"] for numbers in every]), unit="%"),
-        Row(f"{case.name}: median norm(z) of OOD over that of training", ratio("norm"), unit="times", digits=2),
-        Row(f"{case.name}: median max cos of OOD over that of training", ratio("cos"), unit="times", digits=2),
-        Row(f"{case.name}: AUROC of norm(z)", weaker, Statement("OOD has lower magnitude", least=50), "%"),
-        Row(f"{case.name}: AUROC of max cos", unusual, Statement("unusual combinations", least=50), "%"),
-        Row(f"{case.name}: AUROC of U_entropy", over("entropy"), unit="%"),
-        Row(f"{case.name}: overlap", Mean.of([numbers["causes"]["overlap"] for numbers in every]), unit="%"),
-    ]
+    ours = {"accuracy": [own["accuracy"] for own in every], "overlap": [own["causes"]["overlap"] for own in every]}
+    ours |= {name: [own["auroc"][name] for own in every] for name in ("norm", "familiarity", "entropy")}
+    for column in ("norm", "cos"):
+        medians = [own["medians"] for own in every]
+        ours[f"{column}_ratio"] = [own["OOD"][column] / own["train"][column] for own in medians]
+    return rows_of("X5", ours, case=case.name)
 
 
 def _failure_rows(cases: list[Case], runs: dict[Case, list[Detected]], suspect: str) -> list[Row]:
@@ -200,16 +188,9 @@ def _failure_rows(cases: list[Case], runs: dict[Case, list[Detected]], suspect: 
     rows = []
     for case in cases[2:]:
         landed = [own for one in runs[case] for own in one.numbers["landing"] if own["class"] == suspect]
-        share, confident = (Mean.of([own[name] for own in landed]) for name in ("share", "confident_share"))
-        change = Mean.of([one.numbers["auroc"]["entropy"] - other for one, other in zip(runs[case], usual)])
-        poor = Statement("poor OOD detection", most=0)
-        into = Statement("consistently mapped into that class", least=50)
-        more = f"{case.name}: ... with more confidence than the median training input"
-        rows += [
-            Row(f"{case.name}: share of OOD taken for {suspect}", share, into, "%"),
-            Row(more, confident, unit="%"),
-            Row(f"{case.name}: AUROC of U_entropy, less that of {cases[1].name}", change, poor, "points"),
-        ]
+        ours = {name: [own[name] for own in landed] for name in ("share", "confident_share")}
+        ours["change"] = [one.numbers["auroc"]["entropy"] - other for one, other in zip(runs[case], usual)]
+        rows += rows_of("X5", ours, case=case.name, suspect=suspect, usual=cases[1].name)
     return rows
 
 

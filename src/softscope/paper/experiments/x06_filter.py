@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...engine import Engine
+from ...estimators.softmax import entropy, log_odds
 from ...images import binarise9
 from ...progress import bar
 from ...provenance import cores
@@ -42,10 +43,9 @@ from ..training import TrainSettings
 from . import texts
 from .base import Result, Settings
 from .networks import Images
-from .verdict import Mean, Row, Statement
+from .verdict import Row, rows_of
 
 LEVELS = (0.5, 0.9, 0.99, 0.999)
-_SIGNIFICANT = 0.01
 _SHAPE = (9, 9)
 
 
@@ -145,14 +145,13 @@ def run(settings: FilterSettings, store: Store, engine: Engine) -> Result:
     every = [[_scan(own, depth, known, store, engine) for depth in own.depths] for own in settings.single_runs()]
     climbs = [climb(scans[0].network, scans[0].words, scans[0].wanted) for scans in every]
     logits = [scans[0].network.evaluate(test.bits) for scans in every]
-    rows = _rows(every, climbs, [_digit_odds(own) for own, _ in logits])
     first = every[0]
     timings = {
         f"{what}_seconds": sum(s.seconds[i] for own in every for s in own)
         for i, what in enumerate(("training", "scan"))
     }
     return Result(
-        rows=rows,
+        rows=_rows(every, climbs, [-log_odds(own) for own, _ in logits]),
         figures=figures(first, climbs[0], known, test, *logits[0]),
         tables=tables(first, climbs[0], LEVELS),
         **texts(
@@ -198,52 +197,39 @@ def _resemblance(
     return one, other
 
 
-def _digit_odds(logits: NDArray) -> Floats:
-    from ...estimators.softmax import log_odds
-
-    return -log_odds(logits)
-
-
 def _rows(every: list[list[Scan]], climbs: list[Climbed], real: list[Floats]) -> list[Row]:
+    """Of the first depth in each run, the paper's; `real` are the log-odds of test digits. Then depth by depth."""
     first = [scans[0] for scans in every]
-    rows = [Row("accuracy on test digits", Mean.of([100 * s.accuracy for s in first]), unit="%")]
+    rows = rows_of("X6", {"accuracy": [100 * s.accuracy for s in first]})
     for level in LEVELS:
-        shares = [1e6 * s.statistics.share_above(log_odds_of(level)).value for s in first]
-        rows.append(Row(f"inputs with confidence above {level:g}", Mean.of(shares), unit="per million", digits=2))
+        rows += rows_of("X6", {"share": _per_million(first, [log_odds_of(level)] * len(first))}, level=level)
     best = [float(s.statistics.odds.max()) for s in first]
-    rows.append(Row("log-odds of the most confident input drawn", Mean.of(best), digits=2))
     middle = [float(np.median(odds)) for odds in real]
-    above = [1e6 * s.statistics.share_above(m).value for s, m in zip(first, middle)]
-    rows.append(Row("log-odds of the median test digit", Mean.of(middle), digits=2))
-    rows.append(Row("noise above the median test digit", Mean.of(above), unit="per million", digits=3))
-    beyond = [100 * float((odds > b).mean()) for odds, b in zip(real, best)]
-    rows.append(Row("test digits above the most confident noise", Mean.of(beyond), unit="%"))
-    rows.append(Row("log-odds where climbing ends, best", Mean.of([c.odds.max() for c in climbs]), digits=2))
+    ours = {"best": best, "middle": middle, "above": _per_million(first, middle)}
+    ours["beyond"] = [100 * float((odds > b).mean()) for odds, b in zip(real, best)]
+    rows += rows_of("X6", ours | {"climbed": [c.odds.max() for c in climbs]})
     for i, scan in enumerate(every[0]):
         rows += _depth_rows(scan.depth, [scans[i] for scans in every], stated=i == 0)
     return rows
 
 
+def _per_million(scans: list[Scan], odds: list[float]) -> list[float]:
+    """Of a million inputs drawn, those with larger log-odds."""
+    return [1e6 * scan.statistics.share_above(limit).value for scan, limit in zip(scans, odds)]
+
+
 def _depth_rows(depth: int, scans: list[Scan], stated: bool) -> list[Row]:
     """How alike finds and training data are, for networks of one depth; the paper speaks of the deepest."""
-    name = f"{depth} conv layers: "
-    words = Statement("finds contain features of the training data", most=_SIGNIFICANT)
-    one = [Row(f"{name}accuracy on test digits", Mean.of([100 * s.accuracy for s in scans]), unit="%")]
-    share = [1e6 * s.statistics.share_above(log_odds_of(0.99)).value for s in scans]
-    one.append(Row(f"{name}inputs with confidence above 0.99", Mean.of(share), unit="per million", digits=2))
-    return ([] if stated else one) + [
-        Row(f"{name}correlation with own class's mean image", Mean.of([s.templates.own for s in scans]), digits=3),
-        Row(f"{name}with classes dealt at random", Mean.of([s.templates.dealt for s in scans]), digits=3),
-        Row(
-            f"{name}p-value of the difference",
-            Mean.of([s.templates.p_value for s in scans]),
-            words if stated else None,
-            digits=4,
-        ),
-        Row(f"{name}pixels to own class's nearest digit", Mean.of([-s.nearest.own for s in scans]), digits=2),
-        Row(f"{name}pixels with classes dealt at random", Mean.of([-s.nearest.dealt for s in scans]), digits=2),
-        Row(f"{name}p-value of that difference", Mean.of([s.nearest.p_value for s in scans]), digits=4),
-    ]
+    ours: dict[str, list[float]] = {}
+    if not stated:
+        ours["depth_accuracy"] = [100 * s.accuracy for s in scans]
+        ours["depth_share"] = _per_million(scans, [log_odds_of(0.99)] * len(scans))
+    # What is nearest has the smallest distance: its match is the distance with a minus.
+    for match, sign in (("templates", 1), ("nearest", -1)):
+        own: list[Match] = [getattr(scan, match) for scan in scans]
+        ours |= {f"{match}_{name}": [sign * getattr(one, name) for one in own] for name in ("own", "dealt")}
+        ours[f"{match}_p_value"] = [one.p_value for one in own]
+    return rows_of("X6", ours, {} if stated else {"templates_p_value": None}, depth=depth)
 
 
 def tables(scans: "Sequence[Scan]", climbed: Climbed, levels: tuple[float, ...]) -> dict[str, list[dict[str, Any]]]:
@@ -308,8 +294,6 @@ def _nearest(known: Digits, k: int, find: NDArray) -> NDArray:
 
 def _digit_quantities(scan: "Scan", logits: NDArray, norms: NDArray) -> dict[str, Floats]:
     """The four quantities of the statistics, of real digits."""
-    from ...estimators.softmax import entropy, log_odds
-
     weight = np.linalg.norm(scan.network.weight, axis=1)
     cosines = (logits - scan.network.bias) / weight / np.maximum(norms, 1e-30)[:, None]
     return {

@@ -17,11 +17,10 @@ from . import texts
 from .base import Result, Settings
 from .judge import Detected, claim_tables, detected, detected_or_kept, record_name, together
 from .networks import Images, NetworkPlan
-from .verdict import Mean, Row, Statement
+from .verdict import Row, rows_of
 
-SHOWN = {"entropy": "U_entropy", "density": "U_density", "norm": "norm(z)", "familiarity": "max cos"}
+SHOWN = ("entropy", "density", "norm", "familiarity")
 MNIST, FASHION = Images("mnist"), Images("fashion_mnist")
-_PLATEAU = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +96,7 @@ def _result(settings: DepthSettings, every: list[Detected]) -> Result:
         rows=rows,
         figures={"depth": _picture(directions)},
         tables=_tables(directions),
-        **texts("X7", batch=settings.batch, plateau=_PLATEAU),
+        **texts("X7", batch=settings.batch),
         subsets=list(dict.fromkeys(line for one in every for line in one.subsets)),
         seconds=sum(one.seconds for one in every),
     )
@@ -140,23 +139,17 @@ def _values(runs: list[Detected], name: str) -> list[float]:
 def _rows(learned: str, depths: Depths) -> list[Row]:
     rows = []
     for layers, runs in depths.items():
-        for name, words in (("accuracy", "accuracy"), ("entropy", "AUROC of U_entropy")):
-            rows.append(Row(f"{learned}: {words}, {layers} layers", Mean.of(_values(runs, name)), unit="%"))
+        ours = {name: _values(runs, name) for name in ("accuracy", "entropy")}
+        rows += rows_of("X7", ours, learned=learned, layers=layers)
     shallow, half, deep = min(depths), max(depths) // 2, max(depths)
-    gained = _gain(depths, "accuracy", half, deep)
-    plateau = Statement("quickly plateaus", -_PLATEAU, _PLATEAU)
-    rows.append(Row(f"{learned}: accuracy, {deep} less {half} layers", gained, plateau, "points", 2))
-    for name, words in SHOWN.items():
-        gain = _gain(depths, name, shallow, deep)
-        better = Statement("improves significantly", least=0)
-        stated = better if name == "entropy" else None
-        rows.append(Row(f"{learned}: AUROC of {words}, {deep} less {shallow} layers", gain, stated, "points"))
-    return rows
+    gains = {f"{name}_gain": _gain(depths, name, shallow, deep) for name in SHOWN}
+    gains["gained"] = _gain(depths, "accuracy", half, deep)
+    return rows + rows_of("X7", gains, learned=learned, shallow=shallow, half=half, deep=deep)
 
 
-def _gain(depths: Depths, name: str, shallow: int, deep: int) -> Mean:
+def _gain(depths: Depths, name: str, shallow: int, deep: int) -> list[float]:
     """The difference run by run: networks of one run share a seed, hence the order of their batches."""
-    return Mean.of([b - a for a, b in zip(_values(depths[shallow], name), _values(depths[deep], name))])
+    return [b - a for a, b in zip(_values(depths[shallow], name), _values(depths[deep], name))]
 
 
 def _tables(directions: dict[str, Depths]) -> dict[str, list[dict[str, Any]]]:

@@ -32,7 +32,7 @@ from . import texts
 from .base import Result, Settings
 from .judge import flagged, source, together
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
-from .verdict import Mean, Row, Statement
+from .verdict import Mean, Row, rows_of
 
 #: dial -> the field of `Causes` that it turns.
 DIALS = {
@@ -45,7 +45,6 @@ DIALS = {
 REMEDIES = {"exact ranks": "entropy", "cooling": "cool", "density": "density", "any score": "ceiling"}
 CLEANER = "cleaner data"
 MNIST, FASHION = Images("mnist", train=1000, test=1000), Images("fashion_mnist", test=500)
-_NAMED = 90.0
 # A cause below one point of AUROC explains nothing: then none is named.
 _LEAST = 0.01
 
@@ -263,15 +262,11 @@ def _rows(settings: RemedySettings, readings: Sequence[Readings]) -> list[Row]:
     rows = []
     for dial in DIALS:
         grown = [run[dial][-1]["causes"][dial] - run[dial][0]["causes"][dial] for run in readings]
-        turned = f"{dial}: cause at {getattr(settings, dial)[-1]:g} less that with the dial off"
-        rows.append(Row(turned, Mean.of(grown), Statement("the dial turns its cause", least=1.0), "points"))
-    truth = [run["overlap"][-1]["causes"]["overlap"] - 50 * settings.overlap[-1] for run in readings]
-    rows.append(Row("overlap measured less the known share", Mean.of(truth), None, "points"))
-    for last, words in ((True, "last positions"), (False, "all positions")):
-        shares = [rightly_named(run, last=last) for run in readings]
-        stated = Statement(f"diagnose names the cause in {_NAMED:g} % of runs", least=_NAMED) if last else None
-        rows.append(Row(f"cause named rightly, {words}", Mean.of(shares), stated, "%"))
-    return rows
+        rows += rows_of("X12", {"grown": grown}, dial=dial, position=getattr(settings, dial)[-1])
+    ours = {"truth": [run["overlap"][-1]["causes"]["overlap"] - 50 * settings.overlap[-1] for run in readings]}
+    for name in ("last", "all"):
+        ours[name] = [rightly_named(run, last=name == "last") for run in readings]
+    return rows + rows_of("X12", ours)
 
 
 def _evidence(
