@@ -97,9 +97,9 @@ class Triples:
             "best": Mean(ends["best"]["overlap"]),
             "lowest": Mean(ends["lowest"]["auroc_entropy"]),
         }
-        words = {end: ", ".join(row["classes"]) for end, row in ends.items()}
-        counts = {"named": sum(named), "triples": len(self.table), "classes": len(order)}
-        return rows_of("X5", ours, suspect=suspect, **words, **counts)
+        words: dict[str, Any] = {end: ", ".join(row["classes"]) for end, row in ends.items()}
+        words |= {"named": sum(named), "triples": len(self.table), "classes": len(order)}
+        return rows_of("X5", ours, suspect=suspect, **words)
 
     def picture(self, suspect: str) -> "Figure":
         """The ranking, and the effect of each class."""
