@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...arrays import as_vector
-from . import register
+from .registry import register
 
 Kind = Literal["AUROC", "accuracy", "loss", "count", "printed"]
 #: kind of number -> how far ours may lie from the paper's, in words; AUROC includes causes, its differences.
