@@ -85,11 +85,11 @@ def _overlap(z: NDArray, components: int) -> Row:
     mixture = fit_mixture(FeatureSet(rows), start, ridge=_RIDGE, iterations=0)
     assert isinstance(mixture.components, FullComponents)
     parts = mixture.components
-    ours, found = measure(lambda: parts.log_joint(rows), repeats=3)
+    ours, values = measure(lambda: parts.log_joint(rows), repeats=3)
     dense, expected = measure(lambda: parts.dense(rows), repeats=3)
     return Row(
         f"E step, heavily overlapping components (rows dealt at random), K = {components}", "our own dense path",
-        ours, dense, target=1 / 1.1, same=bool(np.allclose(found, expected, rtol=1e-5)),
+        ours, dense, target=1 / 1.1, same=bool(np.allclose(values, expected, rtol=1e-5)),
         check="log joint densities to 1e-5 of their size",
     )  # fmt: skip
 
@@ -113,8 +113,10 @@ def _scoring(z: NDArray, start: NDArray[np.int64]) -> Iterator[Row]:
     fitted = gmm(None, reg=_RIDGE).to("cpu").fit_features(torch.from_numpy(z), torch.from_numpy(start))
     # In batches: on all rows at once it makes an array of N x K x H, 20 GB here.
     batches = [torch.from_numpy(z[span]) for span in spans(len(z), 1000)]
-    theirs, found = measure(lambda: [fitted.predict_features(batch) for batch in batches], repeats=1)
-    yield _scored(work, "pytorch-ood GMM, 1,000 rows at a time", ours, scores, theirs, -torch.cat(found).numpy(), 5.0)
+    theirs, batches_scored = measure(lambda: [fitted.predict_features(batch) for batch in batches], repeats=1)
+    yield _scored(
+        work, "pytorch-ood GMM, 1,000 rows at a time", ours, scores, theirs, -torch.cat(batches_scored).numpy(), 5.0
+    )
 
 
 def _scored(work: str, against: str, ours: Cost, scores: Floats, theirs: Cost, expected: Floats, target: float) -> Row:
@@ -190,8 +192,8 @@ def _start(path: Path, components: int) -> NDArray[np.int64]:
     kept = path.with_name(f"{path.stem}-start-{components}.npy")
     if not kept.exists():
         np.save(kept, found_start(FeatureSet.open(path), components, "kmeans", seed=0))
-    found: NDArray[np.int64] = np.load(kept, allow_pickle=False)
-    return found
+    labels: NDArray[np.int64] = np.load(kept, allow_pickle=False)
+    return labels
 
 
 def _features(quick: bool) -> Path:

@@ -25,8 +25,8 @@ def diagnose_wide(train: int, others: int) -> float:
     weight = np.random.default_rng(0).normal(size=(CLASSES, WIDTH)).astype(np.float32) / 64
     near, far = (made(weight, others, seed, shift) for seed, shift in ((3, 0.003), (4, 0.01)))
     ood = {"near": near.array(), "far": far.array()}
-    found = sx.diagnose(sx.Head(8 * weight), made(weight, train, 1), made(weight, others, 2), ood)
-    return found.scores["near"]["density"].auroc.value
+    diagnosis = sx.diagnose(sx.Head(8 * weight), made(weight, train, 1), made(weight, others, 2), ood)
+    return diagnosis.scores["near"]["density"].auroc.value
 
 
 def made(weight: np.ndarray, rows: int, seed: int, shift: float = 0.0) -> sx.FeatureSet:

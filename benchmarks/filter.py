@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from softscope.engine.threads import limited_threads
-from softscope.paper.filter import BLOCK, Folded, PlainNet, Range, Statistics, inputs, scan
+from softscope.paper.filter import BLOCK, Folded, Range, ScanStatistics, Unfolded, inputs, scan
 from softscope.paper.nets import FilterNet, build
 from softscope.provenance import cores
 
@@ -29,22 +29,22 @@ def run(quick: bool = False) -> Iterator[Row]:
 
 def _scan_row(net: FilterNet, depth: int, rows: int) -> Row:
     """Inputs, network and statistics; both sides keep the same statistics."""
-    folded, plain = Folded.of(net), PlainNet(net)
+    folded, plain = Folded.of(net), Unfolded(net)
 
-    def work(network: Folded | PlainNet) -> Statistics:
-        found = Statistics.empty(10, 5)
-        network.scan(0, 0, rows, found)
-        return found
+    def work(network: Folded | Unfolded) -> ScanStatistics:
+        statistics = ScanStatistics.empty(10, 5)
+        network.scan(0, 0, rows, statistics)
+        return statistics
 
     work(folded)  # numba compiles, or reads its cache, before the clock starts
-    ours, found, theirs, expected = race(lambda: work(folded), lambda: work(plain))
+    ours, folded_statistics, theirs, expected = race(lambda: work(folded), lambda: work(plain))
     return Row(
         f"scan of {rows:,} inputs, {depth} conv layers, one thread",
         "plain torch, batches of 4096",
         ours,
         theirs,
         target=10.0,
-        same=bool(np.array_equal(found.numbers, expected.numbers)),
+        same=bool(np.array_equal(folded_statistics.numbers, expected.numbers)),
         check=f"same 50 finds; {rows / ours.cpu / 1e6:.2f} and {rows / theirs.cpu / 1e6:.3f} M inputs/s of CPU time",
     )
 

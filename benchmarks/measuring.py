@@ -114,8 +114,8 @@ def measure_child(function: str, *arguments: Any) -> tuple[Cost, Any]:
     if child.returncode:
         why = (child.stderr.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
         raise SoftscopeError(f"{function}: the measured process failed ({why})", "Run it by hand to see why")
-    found = json.loads(child.stdout.splitlines()[-1])
-    return Cost(**found["cost"]), found["value"]
+    told = json.loads(child.stdout.splitlines()[-1])
+    return Cost(**told["cost"]), told["value"]
 
 
 def run(name: str, quick: bool = False) -> list[Row]:

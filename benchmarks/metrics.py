@@ -21,7 +21,7 @@ def run(quick: bool = False) -> Iterator[Row]:
     familiar, unfamiliar = _scores(rows)
     truth, scores = np.repeat([0, 1], rows), np.concatenate([familiar, unfamiliar])
     auroc(familiar, unfamiliar)  # numba compiles, or reads its cache, before the clock starts
-    ours, found, theirs, expected = race(
+    ours, area, theirs, expected = race(
         lambda: auroc(familiar, unfamiliar), lambda: float(roc_auc_score(truth, scores)), repeats=7
     )
     yield Row(
@@ -30,8 +30,8 @@ def run(quick: bool = False) -> Iterator[Row]:
         ours,
         theirs,
         target=5.0,
-        same=abs(found.value - expected) < 1e-12,
-        check=f"{found.value:.15f} and {expected:.15f}; our time includes the interval",
+        same=abs(area.value - expected) < 1e-12,
+        check=f"{area.value:.15f} and {expected:.15f}; our time includes the interval",
     )
     yield _interval_row(truth, scores, ours, f"95 % interval of AUROC, {size}")
     yield _paired_row(familiar, unfamiliar, f"paired test of two AUROCs, {size}")
@@ -55,8 +55,8 @@ def _interval_row(truth: Floats, scores: Floats, ours: Cost, work: str) -> Row:
 def _paired_row(familiar: Floats, unfamiliar: Floats, work: str) -> Row:
     other = [side + np.random.default_rng(2).normal(0, 1, side.size).round(3) for side in (familiar, unfamiliar)]
     auroc_difference(familiar, unfamiliar, *other)
-    ours, found = measure(lambda: auroc_difference(familiar, unfamiliar, *other))
-    note = f"difference {found.difference:.4f}, p = {found.p_value:.2g}"
+    ours, compared = measure(lambda: auroc_difference(familiar, unfamiliar, *other))
+    note = f"difference {compared.difference:.4f}, p = {compared.p_value:.2g}"
     return Row(work, "no peer", ours, note=note)
 
 

@@ -129,8 +129,8 @@ def _watched(process: "subprocess.Popen[bytes]") -> tuple[float, float]:
 
 def _below(root: psutil.Process) -> list[psutil.Process]:
     try:
-        found: list[psutil.Process] = root.children(recursive=True)
-        return found
+        children: list[psutil.Process] = root.children(recursive=True)
+        return children
     except psutil.Error:
         return []
 

@@ -68,13 +68,13 @@ def _product_rows(work: str, head: Head, z: NDArray, repeats: int) -> Iterator[R
 
 def _pytorch_ood_rows(work: str, head: Head, z: NDArray, repeats: int) -> Iterator[Row]:
     """pytorch-ood as its users call it, each detector with the model, and at its best, all on logits made once."""
-    found = {module: detector(module, name) for module, name in _PEERS.items()}
-    reason = next((why for _, why in found.values() if why), "")
+    detectors = {module: detector(module, name) for module, name in _PEERS.items()}
+    reason = next((why for _, why in detectors.values() if why), "")
     if reason:
         ours, _, _, _ = race(lambda: scores(head, z), lambda: None, repeats)
         yield Row(work, "pytorch-ood", ours, note=reason)
         return
-    classes = {module: cls for module, (cls, _) in found.items()}
+    classes = {module: cls for module, (cls, _) in detectors.items()}
     for name, sharing, note in (
         ("pytorch-ood, five detectors", False, "each detector calls the head, as its predict does"),
         ("pytorch-ood, logits shared by hand", True, "the logits are made once, outside of its detectors"),

@@ -82,12 +82,12 @@ def _pytorch_ood_rows(
 ) -> Iterator[Row]:
     shared = {name: fitted[name] for name in _PEERS}
     work = f"{len(shared)} scores from z in one pass, N = {len(z):,}, H = {_FEATURES}, K = {_CLASSES}"
-    found = {name: detector(*place) for name, place in _PEERS.items()}
-    if reason := next((why for _, why in found.values() if why), ""):
+    detectors = {name: detector(*place) for name, place in _PEERS.items()}
+    if reason := next((why for _, why in detectors.values() if why), ""):
         ours, _, _, _ = race(lambda: uncertainties(shared, z), lambda: None, 1)
         yield Row(work, "pytorch-ood", ours, note=reason)
         return
-    peer = _pytorch_ood({name: cls for name, (cls, _) in found.items()}, shared, head, train, z)
+    peer = _pytorch_ood({name: cls for name, (cls, _) in detectors.items()}, shared, head, train, z)
     ours, mine, theirs, other = race(lambda: uncertainties(shared, z), peer, 2)
     alike = {name: float(spearmanr(mine[name], other[name]).statistic) for name in shared}
     lowest = min(alike, key=lambda name: alike[name])

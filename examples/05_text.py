@@ -24,13 +24,13 @@ import softscope as sx
 
 def sentences(*modules, most=220):
     """First lines of the docstrings of what these modules hold."""
-    found = set()
+    lines = set()
     for name in modules:
         module = importlib.import_module(name)
         for member in dir(module):
             words = inspect.getdoc(getattr(module, member, None)) or ""
-            found |= {words.split("\n")[0]} if 30 < len(words.split("\n")[0]) < 120 else set()
-    return sorted(found)[:most]
+            lines |= {words.split("\n")[0]} if 30 < len(words.split("\n")[0]) < 120 else set()
+    return sorted(lines)[:most]
 
 
 topics = {

@@ -28,7 +28,7 @@ def as_input(content):
     return row
 
 
-def found(pattern, most):
+def inputs_from(pattern, most):
     """Inputs from files of the installed packages, spread over all there are."""
     files = sorted(path for path in PACKAGES.rglob(pattern) if path.stat().st_size > 64)
     return [as_input(path.read_bytes()) for path in files[:: max(1, len(files) // most)][:most]]
@@ -36,7 +36,7 @@ def found(pattern, most):
 
 PACKAGES = Path(np.__file__).parents[1]
 known = np.stack(
-    [row for pattern in ("*.py", "*.pyc", "*.so", "*.h", "*.json", "*.txt") for row in found(pattern, 120)]
+    [row for pattern in ("*.py", "*.pyc", "*.so", "*.h", "*.json", "*.txt") for row in inputs_from(pattern, 120)]
 )
 known = np.random.default_rng(0).permutation(np.unique(known, axis=0))
 
@@ -51,7 +51,7 @@ with tempfile.TemporaryDirectory() as folder:
     for number in range(40):
         sx.Head(rng.normal(size=(3 + number, 20))).save(f"{folder}/head.safetensors")
         heads.append(as_input(Path(folder, "head.safetensors").read_bytes()))
-ood = {"font metrics": np.stack(found("*.afm", 60)), "safetensors": np.stack(heads)}
+ood = {"font metrics": np.stack(inputs_from("*.afm", 60)), "safetensors": np.stack(heads)}
 
 # %%
 # Two guards on the same features: one reads magika's confidence, the other how far the nearest known files

@@ -32,7 +32,7 @@ def causes(own_head, other):
     """Rounding (saturation proper), extrapolation proper and overlap proper, in points of AUROC."""
     diagnosis = sx.diagnose(own_head, features, familiar, other, bootstraps=20, estimators=())
     fields = ("rounding", "extrapolation_proper", "overlap_proper")
-    return [[100 * getattr(found, field).value for field in fields] for found in diagnosis.causes.values()]
+    return [[100 * getattr(own, field).value for field in fields] for own in diagnosis.causes.values()]
 
 
 # %%

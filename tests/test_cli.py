@@ -1,8 +1,10 @@
 """The command line as a whole: help, version, light imports, errors of one line. Commands have tests of their own."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
@@ -13,6 +15,7 @@ import softscope
 from softscope import SoftscopeError, cli
 from softscope.cli.app import app
 
+ROOT = Path(__file__).parents[1]
 HEAVY = (
     "torch",
     "sklearn",
@@ -50,6 +53,13 @@ def loaded_after(code):
 def test_version_is_that_of_the_package():
     done = run("--version")
     assert (done.exit_code, done.output) == (0, f"softscope {softscope.__version__}\n")
+
+
+def test_the_changelog_and_the_citation_name_the_version_of_the_package():
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## (\S+)", changes, re.MULTILINE)[1] == softscope.__version__
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (\S+)", citation, re.MULTILINE)[1] == softscope.__version__
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])

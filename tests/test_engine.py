@@ -171,9 +171,9 @@ def test_a_result_that_can_not_travel_is_one_clear_line(tasks: ModuleType) -> No
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_task_has_the_threads_of_the_settings_and_no_more(tasks: ModuleType, workers: int) -> None:
     before = os.environ.get("OMP_NUM_THREADS")
-    found = Engine(workers=workers).map(tasks.threads, [0, 1], threads=1)
-    assert [(torch, variable) for torch, variable, _ in found] == [(1, "1")] * 2
-    assert all((pid == os.getpid()) == (workers == 1) for *_, pid in found)
+    results = Engine(workers=workers).map(tasks.threads, [0, 1], threads=1)
+    assert [(torch, variable) for torch, variable, _ in results] == [(1, "1")] * 2
+    assert all((pid == os.getpid()) == (workers == 1) for *_, pid in results)
     assert os.environ.get("OMP_NUM_THREADS") == before
 
 
@@ -231,7 +231,10 @@ def workers_in(folder: Path) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
-def test_no_worker_outlives_an_interrupted_or_killed_parent(tasks_folder: Path, tmp_path: Path, sent: int) -> None:
+@pytest.mark.parametrize("method", ["map", "as_done"])
+def test_no_worker_outlives_an_interrupted_or_killed_parent(
+    tasks_folder: Path, tmp_path: Path, sent: int, method: str
+) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent(f"""
@@ -241,19 +244,22 @@ def test_no_worker_outlives_an_interrupted_or_killed_parent(tasks_folder: Path, 
             from softscope.engine import Engine
             if __name__ == "__main__":
                 try:
-                    Engine(workers=2).map(functools.partial(engine_tasks.sleep, {str(tmp_path)!r}), range(4))
+                    list(Engine(workers=2).{method}(functools.partial(engine_tasks.sleep, {str(tmp_path)!r}), range(4)))
                 except KeyboardInterrupt:
                     print("interrupted")
         """)
     )
-    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    command = [sys.executable, str(script)]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    parent = subprocess.Popen(command, **piped, text=True, start_new_session=True)
     wait_for(lambda: len(workers_in(tmp_path)) == 2)
     if sent == signal.SIGINT:
         os.killpg(parent.pid, sent)  # a terminal sends Ctrl-C to every process of the group
     else:
         parent.kill()
-    output, _ = parent.communicate()
+    output, errors = parent.communicate()
     assert output == ("interrupted\n" if sent == signal.SIGINT else "")
+    assert "Traceback" not in errors
     wait_for(lambda: not any(alive(pid) for pid in workers_in(tmp_path)))
     assert len(workers_in(tmp_path)) == 2
     assert len(list(tmp_path.glob("cleaned-*"))) == (2 if sent == signal.SIGINT else 0)
@@ -275,7 +281,7 @@ def test_ray_started_here_gives_the_same_results_errors_and_threads(quiet_ray: M
     quiet_ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         assert Engine("ray").map(tasks.square, range(5)) == local
-        assert [found[:2] for found in Engine("ray").map(tasks.threads, range(2))] == [(1, "1")] * 2
+        assert [own[:2] for own in Engine("ray").map(tasks.threads, range(2))] == [(1, "1")] * 2
         assert quiet_ray.is_initialized()  # who connected, disconnects
         with pytest.raises(SoftscopeError, match=r"task 1 \(1\) was lost 4 times"):
             Engine("ray").map(tasks.crash_always, [0, 1])
@@ -300,12 +306,12 @@ def listening() -> set[tuple[str, Any]]:
     """(name, address) of every port at which this process or one below it listens."""
     import psutil
 
-    found, driver = set(), psutil.Process()
+    ports, driver = set(), psutil.Process()
     for process in [driver, *driver.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess):  # some live for a moment only
             connections = process.net_connections("inet")
-            found |= {(process.name(), each.laddr) for each in connections if each.status == psutil.CONN_LISTEN}
-    return found
+            ports |= {(process.name(), each.laddr) for each in connections if each.status == psutil.CONN_LISTEN}
+    return ports
 
 
 @pytest.mark.slow

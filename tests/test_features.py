@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from softscope.engine import Engine
 from softscope.errors import SoftscopeError
 from softscope.features import FeatureSet
-from softscope.features.sources import regroup
+from softscope.features.parquet_files import regroup
 
 ROWS, WIDTH = 101, 5
 Z = np.random.default_rng(0).normal(size=(ROWS, WIDTH)).astype(np.float32)

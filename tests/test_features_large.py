@@ -103,9 +103,9 @@ def test_memory_stays_bounded_whatever_the_size_of_the_file(scratch, name, write
         assert size_mb(scratch / name) > 4 * BOUND_MB
     copy = scratch / "copy.safetensors"
     arguments = [sys.executable, "-c", CHILD, str(scratch / name), str(copy) if copied else ""]
-    found = json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
-    assert found["rows"] == ROWS
-    assert found["sum"] == ROWS * (ROWS - 1) / 2
-    assert found["gathered"]
-    assert found["rise"] < BOUND_MB, f"{found['rise']:.0f} MB for a file of {FILE_MB:.0f} MB"
+    told = json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
+    assert told["rows"] == ROWS
+    assert told["sum"] == ROWS * (ROWS - 1) / 2
+    assert told["gathered"]
+    assert told["rise"] < BOUND_MB, f"{told['rise']:.0f} MB for a file of {FILE_MB:.0f} MB"
     assert not copied or copy.stat().st_size > FILE_MB * 1e6

@@ -182,10 +182,10 @@ def test_with_holes_rows_that_miss_values_are_nan_and_the_others_whole(tmp_path,
     rows = [[1.0, 2.0], None, [3.0], [4.0, None], [], [5.0, 6.0, 7.0], [8.0, 9.0]]
     pq.write_table(pa.table({"z": pa.array(rows, kind(pa.float32()))}), tmp_path / "x.parquet", row_group_size=group)
     features = FeatureSet.open(tmp_path / "x.parquet")
-    found = np.concatenate(list(features.unchecked_chunks(2, holes=True)))
+    read = np.concatenate(list(features.unchecked_chunks(2, holes=True)))
     nan = np.nan
     expected = [[1, 2], [nan, nan], [nan, nan], [4, nan], [nan, nan], [nan, nan], [8, 9]]
-    assert np.array_equal(found, np.array(expected, np.float32), equal_nan=True)
+    assert np.array_equal(read, np.array(expected, np.float32), equal_nan=True)
     with pytest.raises(SoftscopeError, match="row 1 is missing"):
         list(features.unchecked_chunks(2))
 
@@ -199,8 +199,8 @@ def test_with_holes_rows_that_miss_values_are_nan_and_the_others_whole(tmp_path,
 )
 def test_with_holes_missing_fixed_lists_and_columns_are_nan_too(tmp_path, table):
     pq.write_table(pa.table(table), tmp_path / "x.parquet")
-    found = np.concatenate(list(FeatureSet.open(tmp_path / "x.parquet").unchecked_chunks(holes=True)))
-    assert np.array_equal(found, [[1, 2], [np.nan, np.nan], [3, np.nan]], equal_nan=True)
+    rows = np.concatenate(list(FeatureSet.open(tmp_path / "x.parquet").unchecked_chunks(holes=True)))
+    assert np.array_equal(rows, [[1, 2], [np.nan, np.nan], [3, np.nan]], equal_nan=True)
 
 
 def test_a_compressed_member_whose_bytes_are_wrong_is_noticed(tmp_path):

@@ -301,7 +301,7 @@ def test_streamed_tensors_are_what_the_library_reads_and_are_aligned(tmp_path):
     assert read_safetensors(tmp_path / "x")[1] == {"layer": "fc — 1"}
     entries, _ = safetensors_header(tmp_path / "x")
     assert all(entry.start % entry.numpy_dtype(name).itemsize == 0 for name, entry in entries.items())
-    preamble = safetensors_preamble({name: found[:2] for name, found in blocks.items()}, {"layer": "fc — 1"})
+    preamble = safetensors_preamble({name: block[:2] for name, block in blocks.items()}, {"layer": "fc — 1"})
     assert (tmp_path / "x").read_bytes().startswith(preamble)
     assert min(entry.start for entry in entries.values()) == len(preamble)
 

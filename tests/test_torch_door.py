@@ -43,6 +43,7 @@ def test_waiting_threads_sleep_unless_the_user_decided_otherwise():
 
 
 def test_settings_come_back_even_after_an_error():
+    torch.set_deterministic_debug_mode("default")  # whatever another test left
     before = torch.get_num_threads(), torch.utils.deterministic.fill_uninitialized_memory
 
     def fail():

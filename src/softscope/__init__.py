@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .lazy import lazily
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from .diagnosis import Diagnosis, diagnose

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -138,6 +138,15 @@ def spans(rows: int, size: int) -> Iterator[slice]:
     """Consecutive slices of `size` rows that cover 0..rows."""
     for start in range(0, rows, size):
         yield slice(start, min(rows, start + size))
+
+
+def rows_in(inputs: Any) -> int:
+    """How many inputs a batch holds: an array, a list of texts, or a tuple or dict of these."""
+    if isinstance(inputs, Mapping):
+        return rows_in(next(iter(inputs.values())))
+    if isinstance(inputs, tuple):
+        return rows_in(inputs[0])
+    return int(inputs.shape[0]) if hasattr(inputs, "shape") else len(inputs)  # sparse matrices have no len
 
 
 def placed(blocks: Iterable[NDArray]) -> Iterator[tuple[slice, NDArray]]:

@@ -1,4 +1,4 @@
-"""One way to compile a kernel, and an exponential for kernels.
+"""One way to compile a function, and an exponential for compiled loops.
 
 Modules that use it are imported only where needed: numba takes half a second.
 """
@@ -22,11 +22,11 @@ _P = (
 _P0, _P1, _P2, _P3, _P4, _P5, _P6, _P7, _P8, _P9, _P10 = _P
 
 
-def kernel(*fastmath: str) -> Callable[[F], F]:
+def compiled(*fastmath: str) -> Callable[[F], F]:
     """numba.njit without the GIL, with these fast-math flags, cached on disk where there is a place to write."""
     options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath), "error_model": "numpy"}
 
-    def compiled(function: F) -> F:
+    def decorate(function: F) -> F:
         made: F
         try:
             made = njit(cache=True, **options)(function)
@@ -34,11 +34,11 @@ def kernel(*fastmath: str) -> Callable[[F], F]:
             made = njit(**options)(function)
         return made
 
-    return compiled
+    return decorate
 
 
 # Only fused multiply-adds: flags that let sums be reordered would undo the rounding trick.
-@kernel("contract", "nsz")
+@compiled("contract", "nsz")
 def exp(x: float) -> float:
     """exp(x) for -700 <= x <= 0 to 1e-15, without a branch or a call, so that loops over it become vector code."""
     power = x * _LOG2_E

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from .canonical import parse_json
+from .canonical import content_digest, parse_json
 from .errors import SoftscopeError
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -201,12 +201,34 @@ class TensorEntry:
 
 def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """All tensors and the metadata of a (small) safetensors file."""
+    from safetensors import safe_open
+
     entries, metadata = safetensors_header(path)
-    tensors = {}
-    with reading(path, "safetensors"), open(path, "rb", buffering=0) as file:
-        for name, entry in entries.items():
-            tensors[name] = np.empty(entry.shape, entry.numpy_dtype(f"{path}: {name}"))
-            read_into(file, tensors[name], entry.start, path)
+    for name, entry in entries.items():
+        entry.numpy_dtype(f"{path}: {name}")  # one that numpy lacks is named here
+    with reading(path, "safetensors"), safe_open(path, "numpy") as file:
+        return {name: file.get_tensor(name) for name in entries}, metadata
+
+
+def write_signed(
+    path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None
+) -> None:
+    """`write_safetensors` with the digest of all contents in the metadata, for `read_signed`."""
+    words = dict(metadata or {})
+    write_safetensors(path, tensors, words | {"sha256": content_digest(tensors, words)})
+
+
+def read_signed(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Tensors and metadata that `write_signed` wrote, or a SoftscopeError where a byte of the file has changed.
+
+    The digest covers tensors and metadata; the header must be laid out exactly as we write it for these.
+    """
+    tensors, metadata = read_safetensors(path)
+    preamble = safetensors_preamble({name: (t.dtype, t.shape) for name, t in tensors.items()}, metadata)
+    with open(path, "rb") as file:
+        same = file.read(len(preamble)) == preamble
+    if metadata.pop("sha256", None) != content_digest(tensors, metadata) or not same:
+        raise SoftscopeError(f"{path}: has changed since it was saved (its sha256 differs)", "Copy it again")
     return tensors, metadata
 
 

@@ -24,20 +24,7 @@ def locked(path: str | os.PathLike[str], *, wait: bool = True) -> Iterator[bool]
     alone is not used, because it would outlive a killed process. Without `wait` a lock that another process holds is
     a TimeoutError.
     """
-    lock = FileLock(path, fallback_to_soft=False)
-    try:
-        alone = _acquire(lock, path, wait)
-    except TimeoutError:
-        raise
-    except OSError as error:
-        raise writing_failed(Path(path), error) from error
-    try:
-        yield alone
-    finally:
-        lock.release()
-
-
-def _acquire(lock: FileLock, path: str | os.PathLike[str], wait: bool) -> bool:
+    lock, alone = FileLock(path, fallback_to_soft=False), True
     try:
         try:
             lock.acquire(blocking=False)
@@ -46,8 +33,13 @@ def _acquire(lock: FileLock, path: str | os.PathLike[str], wait: bool) -> bool:
                 raise
             _log.info("%s: another process is at this step, waiting", path)
             lock.acquire()
+    except TimeoutError:
+        raise
     except OSError as error:
         if error.errno not in _NO_LOCKS:
-            raise
-        return False
-    return True
+            raise writing_failed(Path(path), error) from error
+        alone = False
+    try:
+        yield alone
+    finally:
+        lock.release()

@@ -18,6 +18,18 @@ def silent(what: str, done: int, total: int) -> None:
     """The callback of work that nobody watches."""
 
 
+def adding(progress: Progress, what: str, total: int, done: int = 0) -> Callable[[int], None]:
+    """A call that tells `progress` of so many more that are done; where the work stands now is told at once."""
+
+    def add(more: int) -> None:
+        nonlocal done
+        done += more
+        progress(what, done, total)
+
+    add(0)
+    return add
+
+
 @contextmanager
 def bar(*, show: bool = True) -> Iterator[Progress]:
     """A bar on stderr with speed and time left, gone when the work ends; `silent` unless stderr is a terminal."""

@@ -69,7 +69,8 @@ class Store:
         called = _checked(kind or (type(settings).__name__ if is_dataclass(settings) else "run"))
         key = {"format": FORMAT, "kind": called, "version": version, "settings": plain(settings, "settings")}
         run = Run(self.root / f"{called}-{fingerprint(key)[:32]}", key["settings"])
-        run.describe(key)
+        if not (run.path / "settings.json").exists():
+            write_json(run.path / "settings.json", key)  # for people; nothing reads it back
         return run
 
 
@@ -82,11 +83,6 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
-
-    def describe(self, key: Any) -> None:
-        """Write what determines this run to settings.json, for people; nothing reads it back."""
-        if not (self.path / "settings.json").exists():
-            write_json(self.path / "settings.json", key)
 
     def step(
         self, name: str, produce: Callable[["Draft"], object], *, inputs: Mapping[str, Any] | None = None

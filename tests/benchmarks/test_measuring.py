@@ -44,9 +44,9 @@ def test_a_row_is_reached_when_target_and_limit_are_met_with_the_same_value(chan
 
 
 def test_a_row_becomes_plain_json():
-    found = json.loads(json.dumps(ROW.to_dict(), allow_nan=False))
-    assert found["ours"] == {"wall": 1.0, "cpu": 2.0, "peak_mb": 50.0}
-    assert (found["ratio"], found["reached"]) == (4.0, True)
+    told = json.loads(json.dumps(ROW.to_dict(), allow_nan=False))
+    assert told["ours"] == {"wall": 1.0, "cpu": 2.0, "peak_mb": 50.0}
+    assert (told["ratio"], told["reached"]) == (4.0, True)
 
 
 def test_measuring_calls_as_often_as_asked_and_hands_on_the_result():
@@ -100,13 +100,13 @@ class TestCommand:
     def test_json_names_command_machine_versions_and_date(self, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["benchmarks", "metrics", "--quick", "--json"])
         main()
-        found = json.loads(capsys.readouterr().out)
-        assert found["command"] == "python -m benchmarks metrics --quick --json"
-        assert found["quick"] is True
-        assert found["versions"]["numpy"] == np.__version__
-        assert found["machine"]["cores"] >= 1
-        assert found["date"].endswith("+00:00")
-        rows = found["benchmarks"]["metrics"]
+        told = json.loads(capsys.readouterr().out)
+        assert told["command"] == "python -m benchmarks metrics --quick --json"
+        assert told["quick"] is True
+        assert told["versions"]["numpy"] == np.__version__
+        assert told["machine"]["cores"] >= 1
+        assert told["date"].endswith("+00:00")
+        rows = told["benchmarks"]["metrics"]
         assert rows[0]["same"] is True
         assert all(row["target"] is None and row["limit"] is None for row in rows)
 

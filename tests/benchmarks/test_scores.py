@@ -13,10 +13,10 @@ Z = np.random.default_rng(0).standard_normal((5000, HEAD.n_features), dtype=np.f
 
 @pytest.fixture(scope="module")
 def peers():
-    found = {module: detector(module, name) for module, name in bench._PEERS.items()}
-    if any(why for _, why in found.values()):
+    detectors = {module: detector(module, name) for module, name in bench._PEERS.items()}
+    if any(why for _, why in detectors.values()):
         pytest.skip("pytorch-ood is not installed")
-    return {module: cls for module, (cls, _) in found.items()}
+    return {module: cls for module, (cls, _) in detectors.items()}
 
 
 @pytest.mark.parametrize("sharing", [True, False])

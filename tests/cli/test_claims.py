@@ -34,10 +34,10 @@ def register(monkeypatch):
 
 def test_the_table_lists_every_claim_with_its_verdict(run, register):
     register(quick("T1", "holds"), quick("T3", "undecided", "undecided"))
-    found = run()
-    assert found.exit_code == 0
+    done = run()
+    assert done.exit_code == 0
     for word in ("T1", "T3", "a title", "holds", "undecided", "1 holds, 1 undecided"):
-        assert word in found.stdout
+        assert word in done.stdout
 
 
 def test_a_contradicted_claim_gives_a_non_zero_exit_code(run, register):
@@ -53,9 +53,9 @@ def test_a_verdict_other_than_the_registered_one_gives_a_non_zero_exit_code(run,
 
 def test_json_is_a_list_of_id_statement_verdict_and_evidence(run, register):
     register(quick("T1", "holds"), quick("T2", "holds"))
-    found = json.loads(run("--json").stdout)
-    assert [set(row) for row in found] == [{"id", "statement", "verdict", "evidence"}] * 2
-    assert found[0] == {
+    told = json.loads(run("--json").stdout)
+    assert [set(row) for row in told] == [{"id", "statement", "verdict", "evidence"}] * 2
+    assert told[0] == {
         "id": "T1",
         "statement": "a statement",
         "verdict": "holds",
@@ -64,19 +64,19 @@ def test_json_is_a_list_of_id_statement_verdict_and_evidence(run, register):
 
 
 def test_one_claim_is_explained_with_its_slip_numbers_and_picture(run):
-    found = run("T8")
-    assert found.exit_code == 0
+    done = run("T8")
+    assert done.exit_code == 0
     for word in ("def_linearapprox_region", "printed slip", "K(K-1)/2", "disagreements: 0", "fig_geom_linearapprox"):
-        assert word in found.stdout
+        assert word in done.stdout
 
 
 def test_the_picture_of_a_claim_is_written_as_png_and_svg(run, tmp_path):
-    found = run("T9", "-o", str(tmp_path))
-    assert found.exit_code == 0
+    done = run("T9", "-o", str(tmp_path))
+    assert done.exit_code == 0
     assert not list(tmp_path.iterdir())
-    found = run("T1", "-o", str(tmp_path))
+    done = run("T1", "-o", str(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {"fig_vecfield.png", "fig_vecfield.svg"}
-    assert "density uncertainty" in " ".join(found.stdout.split())
+    assert "density uncertainty" in " ".join(done.stdout.split())
 
 
 def test_one_claim_as_json_is_a_list_of_one(run):

@@ -21,11 +21,11 @@ def test_it_trains_diagnoses_and_names_the_report_last(folder, softscope):
     code, out, _ = softscope("demo", "--quiet", "-o", str(folder))
     assert code == 0
     assert out.strip().endswith(str(folder / "report.html"))
-    found = Diagnosis.load(folder / "diagnosis.json")
-    assert set(found.ood) == {"digits-8-9", "photographs", "noise"}
-    assert found.test.accuracy is not None
-    assert found.test.accuracy.value > 0.95
-    assert all(scores["plain-max"].auroc.value > 0.7 for scores in found.scores.values())
+    diagnosis = Diagnosis.load(folder / "diagnosis.json")
+    assert set(diagnosis.ood) == {"digits-8-9", "photographs", "noise"}
+    assert diagnosis.test.accuracy is not None
+    assert diagnosis.test.accuracy.value > 0.95
+    assert all(scores["plain-max"].auroc.value > 0.7 for scores in diagnosis.scores.values())
     assert (folder / "report.html").stat().st_size < 3e6
 
 

@@ -36,11 +36,11 @@ def words(folder, **changes):
     options = {"head": "head.safetensors", "train": "train.safetensors", "test": "test.safetensors"}
     options |= {"ood": "far=far.safetensors"}
     options |= changes
-    found = ["diagnose", "--quiet", "-o", str(options.pop("out", folder / "out"))]
+    line = ["diagnose", "--quiet", "-o", str(options.pop("out", folder / "out"))]
     for name, value in options.items():
         prefix, equals, path = value.rpartition("=")
-        found += [f"--{name}", f"{prefix}{equals}{folder / path}"]
-    return found
+        line += [f"--{name}", f"{prefix}{equals}{folder / path}"]
+    return line
 
 
 def assert_refused(result, *expected):
@@ -58,9 +58,9 @@ def test_it_writes_a_report_and_a_diagnosis_that_loads_again(folder, softscope):
     assert (code, err) == (0, "")
     assert "missed at 5 % false alarms" in out
     assert out.strip().endswith("report.html")
-    found = Diagnosis.load(folder / "out" / "diagnosis.json")
-    assert set(found.causes) == {"far"}
-    assert found.advice.headline in " ".join(out.split())
+    diagnosis = Diagnosis.load(folder / "out" / "diagnosis.json")
+    assert set(diagnosis.causes) == {"far"}
+    assert diagnosis.advice.headline in " ".join(out.split())
     assert "<html" in (folder / "out" / "report.html").read_text()
     assert sorted(p.name for p in (folder / "out").iterdir()) == ["diagnosis.json", "report.html"]
 

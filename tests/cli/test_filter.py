@@ -26,14 +26,14 @@ def _run(*words: str) -> str:
 
 def test_json_holds_finds_shares_and_quantiles_and_nothing_else_is_printed(model: Path, tmp_path: Path) -> None:
     words = [str(model), "--inputs", "5000", "--top", "2", "--store", str(tmp_path), "-o", str(tmp_path / "f.png")]
-    found = json.loads(_run(*words, "--json"))
-    assert found["inputs"] == 5000
-    assert sum(each["share"]["value"] for each in found["classes"]) == pytest.approx(1.0)
-    best = max(found["classes"], key=lambda each: each["share"]["value"])
+    told = json.loads(_run(*words, "--json"))
+    assert told["inputs"] == 5000
+    assert sum(each["share"]["value"] for each in told["classes"]) == pytest.approx(1.0)
+    best = max(told["classes"], key=lambda each: each["share"]["value"])
     assert len(best["finds"]) == 2
     assert all(0 <= find["number"] < 5000 for find in best["finds"])
-    assert found["above"][0]["low"] <= found["above"][0]["value"] <= found["above"][0]["high"]
-    assert found["quantiles"]["norm"]["0.01"] <= found["quantiles"]["norm"]["0.99"]
+    assert told["above"][0]["low"] <= told["above"][0]["value"] <= told["above"][0]["high"]
+    assert told["quantiles"]["norm"]["0.01"] <= told["quantiles"]["norm"]["0.99"]
     assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -19,8 +19,8 @@ FEATURES = 16
 
 def example_head() -> Head:
     """Four classes, one with a hostile name, at the corners of a simplex, with a small bias."""
-    found = optimal_structure(4, FEATURES, norm=3.0, seed=1)
-    return Head(found.weight.astype(np.float32), [0.1, -0.1, 0.05, 0.0], CLASSES)
+    head = optimal_structure(4, FEATURES, norm=3.0, seed=1)
+    return Head(head.weight.astype(np.float32), [0.1, -0.1, 0.05, 0.0], CLASSES)
 
 
 def class_features(rows: int, seed: int, spread: float = 0.25, name: str = "features") -> FeatureSet:

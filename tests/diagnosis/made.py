@@ -33,4 +33,4 @@ def made_scored(
         lowest=0.0,
         sum_error=1.0,
     )
-    return Scored(seen, {name: np.asarray(found, np.float64) for name, found in values.items()})
+    return Scored(seen, {name: np.asarray(own, np.float64) for name, own in values.items()})

@@ -36,7 +36,7 @@ LABELS = {
 
 
 def _facts(missed: dict[str, Interval], others: dict[str, Score] | None = None, **changes) -> Facts:
-    scores = {name: {"plain-max": _score(missed=found), **(others or {})} for name, found in missed.items()}
+    scores = {name: {"plain-max": _score(missed=share), **(others or {})} for name, share in missed.items()}
     sets = {name: SetSummary(name, "ood", 500, None, "", None, 0.5) for name in missed}
     test = SetSummary("test", "test", 400, None, "", _around(0.9), 0.9)
     facts = Facts(LABELS, test, sets, scores, next(iter(scores.values())), dict.fromkeys(missed, CAUSES), CAUSES, {})
@@ -55,11 +55,11 @@ def _facts(missed: dict[str, Interval], others: dict[str, Score] | None = None, 
     ],
 )
 def test_the_verdict_follows_the_share_let_through(missed, verdict) -> None:
-    found = advise(_facts({"svhn": missed}))
-    assert found.verdict == verdict
-    assert found.verdicts == {"svhn": verdict}
-    assert f"{100 * missed.value:.1f} % [{100 * missed.low:.1f}, " in found.headline
-    assert "svhn" in found.headline
+    advice = advise(_facts({"svhn": missed}))
+    assert advice.verdict == verdict
+    assert advice.verdicts == {"svhn": verdict}
+    assert f"{100 * missed.value:.1f} % [{100 * missed.low:.1f}, " in advice.headline
+    assert "svhn" in advice.headline
 
 
 def test_what_is_certain_is_said_where_only_the_upper_border_is_crossed() -> None:
@@ -88,11 +88,11 @@ def test_the_best_of_many_useless_scores_is_recommended_rarely() -> None:
 
     train = drawn(500, 0)
     names = ("norm", "familiarity", "energy", "mahalanobis", "gen")
-    found = [
+    choices = [
         diagnose(head, train, drawn(150, 2 * s + 1), {"same": drawn(150, 2 * s + 2)}, bootstraps=20, estimators=names)
         for s in range(8)
     ]
-    assert sum(one.advice.recommended is not None for one in found) <= 1
+    assert sum(one.advice.recommended is not None for one in choices) <= 1
 
 
 def test_rows_to_settle_grow_with_the_square_of_the_width() -> None:
@@ -104,8 +104,8 @@ def test_rows_to_settle_grow_with_the_square_of_the_width() -> None:
 
 
 def test_an_undecided_case_says_how_many_inputs_would_settle_it() -> None:
-    found = advise(_facts({"svhn": Interval(0.05, 0.0, 0.15)}))
-    (sentence,) = (one for one in found.sentences if one.about == "samples")
+    advice = advise(_facts({"svhn": Interval(0.05, 0.0, 0.15)}))
+    (sentence,) = (one for one in advice.sentences if one.about == "samples")
     assert "about 1,600 test inputs and as many of svhn would settle it" in sentence.text
     assert sentence.ood == "svhn"
 
@@ -130,15 +130,15 @@ def test_calibration_is_not_advised_where_the_self_check_blames_the_labels() -> 
 
 def test_overconfidence_on_test_is_said() -> None:
     test = SetSummary("test", "test", 400, None, "", _around(0.8), 0.95)
-    found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, test=test))
-    assert any("more sure than it should be" in one.text for one in found.sentences)
+    advice = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, test=test))
+    assert any("more sure than it should be" in one.text for one in advice.sentences)
 
 
 def test_confidence_is_kept_for_mistakes_where_it_is_better_at_them() -> None:
     clear = {"knn": _score(0.95, gain=Interval(0.05, 0.04, 0.06))}
     mistakes = {"plain-max": _around(0.9), "knn": _around(0.7)}
-    found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, clear, mistakes=mistakes))
-    assert any(one.about == "mistakes" and "keep confidence" in one.text for one in found.sentences)
+    advice = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, clear, mistakes=mistakes))
+    assert any(one.about == "mistakes" and "keep confidence" in one.text for one in advice.sentences)
 
 
 def _causes(**parts: float) -> Causes:
@@ -164,23 +164,23 @@ def _signed(value: float) -> Interval:
 )
 def test_the_largest_part_is_named_as_the_cause(part, said) -> None:
     causes = _causes(entropy=0.8, **{part: 0.2})
-    found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, causes={"svhn": causes}))
-    (sentence,) = (one for one in found.sentences if one.about == "cause")
+    advice = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, causes={"svhn": causes}))
+    (sentence,) = (one for one in advice.sentences if one.about == "cause")
     assert f"mostly that {said}" in sentence.text
 
 
 def test_a_density_worse_than_softmax_is_not_taken_for_the_truth() -> None:
     causes = _causes(entropy=0.95, density=0.7, extrapolation=-0.25, overlap=0.3, misfit=0.29, overlap_proper=0.01)
-    found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, causes={"svhn": causes}))
-    texts = " ".join(one.text for one in found.sentences if one.about == "cause")
+    advice = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, causes={"svhn": causes}))
+    texts = " ".join(one.text for one in advice.sentences if one.about == "cause")
     assert "mostly that the density does not fit" in texts
     assert "U_density is 25.0 [24.0, 26.0] points worse than U_cool" in texts
 
 
 def test_what_the_features_would_allow_beyond_the_best_score_is_said() -> None:
     causes = _causes(entropy=0.9, ceiling=0.98, overlap_proper=0.02)
-    found = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, mean_causes=causes))
-    texts = " ".join(one.text for one in found.sentences if one.about == "help")
+    advice = advise(_facts({"svhn": Interval(0.3, 0.2, 0.4)}, mean_causes=causes))
+    texts = " ".join(one.text for one in advice.sentences if one.about == "help")
     assert "reaches at least 97.0%" in texts
     assert "out of reach" not in texts
     assert "float32 prints" not in texts
@@ -196,12 +196,12 @@ def test_more_than_the_best_score_is_promised_only_beyond_the_intervals(reached,
 
 
 def test_a_real_case_is_told_rightly() -> None:
-    found = example().advice
-    assert found.verdicts["weak"] == "trust"
-    assert found.verdicts["far"] == "do not trust"
-    assert found.verdict == "do not trust"
-    assert "far" in found.headline
-    about_far = next(one.text for one in found.sentences if one.about == "cause" and one.ood == "far")
+    advice = example().advice
+    assert advice.verdicts["weak"] == "trust"
+    assert advice.verdicts["far"] == "do not trust"
+    assert advice.verdict == "do not trust"
+    assert "far" in advice.headline
+    about_far = next(one.text for one in advice.sentences if one.about == "cause" and one.ood == "far")
     assert "softmax extrapolates" in about_far
 
 

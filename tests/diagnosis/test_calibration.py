@@ -36,9 +36,9 @@ def test_the_error_is_the_mean_distance_of_accuracy_and_confidence() -> None:
 
 
 def test_bins_hold_every_input_once_by_rising_confidence(rng) -> None:
-    found = reliability(_test_set(rng, 101, 0.0), 0)
-    assert sum(one.rows for one in found.bins) == 101
-    assert [one.confidence for one in found.bins] == sorted(one.confidence for one in found.bins)
+    calibration = reliability(_test_set(rng, 101, 0.0), 0)
+    assert sum(one.rows for one in calibration.bins) == 101
+    assert [one.confidence for one in calibration.bins] == sorted(one.confidence for one in calibration.bins)
 
 
 def test_risk_is_the_share_of_mistakes_among_the_surest() -> None:
@@ -46,9 +46,9 @@ def test_risk_is_the_share_of_mistakes_among_the_surest() -> None:
         {"plain-max": np.zeros(4)}, labels=np.array([0, 0, 0, 0]), predicted=np.array([0, 0, 1, 1]),
         odds=np.array([-4.0, -3.0, -2.0, -1.0]),
     )  # fmt: skip
-    found = risk_curve(scored)
-    assert found.coverage == (0.25, 0.5, 0.75, 1.0)
-    assert found.risk == pytest.approx((0, 0, 1 / 3, 1 / 2), abs=1e-6)
+    curve = risk_curve(scored)
+    assert curve.coverage == (0.25, 0.5, 0.75, 1.0)
+    assert curve.risk == pytest.approx((0, 0, 1 / 3, 1 / 2), abs=1e-6)
 
 
 def test_classes_have_their_own_accuracy_and_false_alarms() -> None:

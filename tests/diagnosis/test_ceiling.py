@@ -7,6 +7,7 @@ from scipy.stats import chi2, norm
 
 from softscope.diagnosis import ceiling as ceiling_module
 from softscope.diagnosis.ceiling import CeilingScores, Columns, best_learner, find_ceiling
+from softscope.diagnosis.sets import Pair
 from softscope.metrics import auroc
 
 from .made import made_scored
@@ -17,7 +18,7 @@ def _between(test: np.ndarray, ood: np.ndarray, seed: int = 0, score=None) -> Ce
     useless = score or (lambda z: np.zeros(len(z)))
     sides = [made_scored({"density": useless(z)}, z=z) for z in (test, ood)]
     rows = np.arange(min(len(test), len(ood)))
-    return find_ceiling(*sides, rows, rows, seed)
+    return find_ceiling(Pair(*sides, rows, rows), seed)
 
 
 def test_shifted_gaussians_reach_the_bayes_auroc() -> None:
@@ -25,13 +26,13 @@ def test_shifted_gaussians_reach_the_bayes_auroc() -> None:
     rng = np.random.default_rng(0)
     shift = np.zeros(10)
     shift[:2] = 0.9, 0.7
-    found = _between(rng.normal(size=(3000, 10)), rng.normal(size=(3000, 10)) + shift).ceiling
+    ceiling = _between(rng.normal(size=(3000, 10)), rng.normal(size=(3000, 10)) + shift).ceiling
     best = norm.cdf(np.linalg.norm(shift) / np.sqrt(2))
-    assert found.auroc.contains(best)
-    assert found.auroc.value == pytest.approx(best, abs=0.015)
-    assert found.auroc.high == 1.0
-    assert found.fewer_rows < found.rows
-    assert found.fewer_auroc == pytest.approx(best, abs=0.03)
+    assert ceiling.auroc.contains(best)
+    assert ceiling.auroc.value == pytest.approx(best, abs=0.015)
+    assert ceiling.auroc.high == 1.0
+    assert ceiling.fewer_rows < ceiling.rows
+    assert ceiling.fewer_auroc == pytest.approx(best, abs=0.03)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +44,9 @@ def test_with_few_rows_and_many_features_it_is_a_bound_that_holds(rows, features
         rng = np.random.default_rng(seed)
         shift = rng.normal(size=features)
         shift *= norm.ppf(0.9) * np.sqrt(2) / np.linalg.norm(shift)
-        found = _between(rng.normal(size=(rows, features)), rng.normal(size=(rows, features)) + shift, seed).ceiling
-        assert found.auroc.low <= 0.9
-        assert found.auroc.value > 0.9 - off
+        ceiling = _between(rng.normal(size=(rows, features)), rng.normal(size=(rows, features)) + shift, seed).ceiling
+        assert ceiling.auroc.low <= 0.9
+        assert ceiling.auroc.value > 0.9 - off
 
 
 @pytest.mark.slow
@@ -57,8 +58,8 @@ def test_the_lower_end_covers_the_optimum_with_512_features(rows, draws) -> None
         rng = np.random.default_rng([rows, seed])
         shift = rng.normal(size=512)
         shift *= norm.ppf(0.9) * np.sqrt(2) / np.linalg.norm(shift)
-        found = _between(rng.normal(size=(rows, 512)), rng.normal(size=(rows, 512)) + shift, seed).ceiling
-        held += found.auroc.low <= 0.9
+        ceiling = _between(rng.normal(size=(rows, 512)), rng.normal(size=(rows, 512)) + shift, seed).ceiling
+        held += ceiling.auroc.low <= 0.9
     assert held >= 0.93 * draws
 
 
@@ -66,22 +67,24 @@ def test_gaussians_of_unequal_spread_reach_the_bayes_auroc() -> None:
     """N(0, I) against N(0, s^2 I): the best score is norm(z)^2, chi-squared on both sides."""
     rng, size, spread = np.random.default_rng(1), 6, 1.5
     best, _ = quad(lambda x: chi2.pdf(x, size) * chi2.sf(x / spread**2, size), 0, np.inf)
-    found = _between(rng.normal(size=(3000, size)), spread * rng.normal(size=(3000, size))).ceiling
-    assert found.auroc.value == pytest.approx(best, abs=0.015)
-    assert found.candidates["light ridge"] < 0.6
-    assert found.classifier in ("quadratic", "boosting")
+    ceiling = _between(rng.normal(size=(3000, size)), spread * rng.normal(size=(3000, size))).ceiling
+    assert ceiling.auroc.value == pytest.approx(best, abs=0.015)
+    assert ceiling.candidates["light ridge"] < 0.6
+    assert ceiling.classifier in ("quadratic", "boosting")
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(600, 5), (60, 200)])
 def test_identical_distributions_have_a_ceiling_of_one_half(rows, columns) -> None:
     """Also with more columns than rows, where a classifier judged on rows it has seen would tell them all apart."""
-    found = []
+    ceilings = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        found.append(_between(rng.normal(size=(rows, columns)), rng.normal(size=(rows, columns)), seed).ceiling.auroc)
+        ceilings.append(
+            _between(rng.normal(size=(rows, columns)), rng.normal(size=(rows, columns)), seed).ceiling.auroc
+        )
     # A cross-fitted AUROC varies half as much again as that of a fixed score, sqrt(1 / (6 rows)).
     error = 1.5 / np.sqrt(6 * rows)
-    values = np.array([one.value for one in found])
+    values = np.array([one.value for one in ceilings])
     assert np.abs(values - 0.5).max() < 4 * error
     assert abs(values.mean() - 0.5) < 4 * error / np.sqrt(len(values))
 
@@ -91,9 +94,9 @@ def test_a_good_score_is_never_lost_beside_useless_features() -> None:
     test, ood = rng.normal(size=(300, 40)), rng.normal(size=(300, 40))
     test[:, 0], ood[:, 0] = rng.normal(0, 0.001, 300), rng.normal(0.003, 0.001, 300)
     alone = auroc(test[:, 0], ood[:, 0]).value
-    found = _between(test, ood, score=lambda z: z[:, 0]).ceiling
-    assert found.auroc.value > alone - 0.02
-    assert found.candidates["best estimator"] == pytest.approx(alone, abs=0.03)
+    ceiling = _between(test, ood, score=lambda z: z[:, 0]).ceiling
+    assert ceiling.auroc.value > alone - 0.02
+    assert ceiling.candidates["best estimator"] == pytest.approx(alone, abs=0.03)
 
 
 def test_rows_are_scored_by_classifiers_that_have_not_seen_them(monkeypatch) -> None:
@@ -112,37 +115,37 @@ def test_rows_are_scored_by_classifiers_that_have_not_seen_them(monkeypatch) -> 
     monkeypatch.setattr(Columns, "learners", lambda self: {"memory": lambda rows, seed: Memory()})
     monkeypatch.setattr(ceiling_module, "LEARN_ROWS", 40)
     rng = np.random.default_rng(0)
-    found = _between(rng.normal(size=(90, 3)), rng.normal(size=(70, 3)), score=lambda z: z[:, 0])
+    judged = _between(rng.normal(size=(90, 3)), rng.normal(size=(70, 3)), score=lambda z: z[:, 0])
     assert remembered
-    assert found.ceiling.auroc.value == 0.5
-    assert set(found.test) | set(found.ood) == {0.5}
+    assert judged.ceiling.auroc.value == 0.5
+    assert set(judged.test) | set(judged.ood) == {0.5}
 
 
 def test_every_row_gets_a_placement_and_folds_hold_all_balanced_rows() -> None:
     rng = np.random.default_rng(0)
-    found = _between(rng.normal(size=(90, 3)), rng.normal(2, 1, size=(70, 3)))
-    assert len(found.test) == 90
-    assert len(found.ood) == 70
-    assert ((found.ood >= 0) & (found.ood <= 1)).all()
+    judged = _between(rng.normal(size=(90, 3)), rng.normal(2, 1, size=(70, 3)))
+    assert len(judged.test) == 90
+    assert len(judged.ood) == 70
+    assert ((judged.ood >= 0) & (judged.ood <= 1)).all()
     for rows in ("low", "high"):
-        dealt = np.concatenate([getattr(contest, rows) for contest in found.contests])
+        dealt = np.concatenate([getattr(contest, rows) for contest in judged.contests])
         assert sorted(dealt) == list(range(70))
 
 
 @pytest.mark.parametrize("rows", [2, 3, 7])
 def test_a_handful_of_rows_is_enough_to_run(rows) -> None:
     rng = np.random.default_rng(0)
-    found = _between(rng.normal(size=(rows, 4)), rng.normal(size=(rows, 4))).ceiling
-    assert 0 <= found.auroc.low <= found.auroc.value <= found.auroc.high <= 1
+    ceiling = _between(rng.normal(size=(rows, 4)), rng.normal(size=(rows, 4))).ceiling
+    assert 0 <= ceiling.auroc.low <= ceiling.auroc.value <= ceiling.auroc.high <= 1
 
 
 def test_constant_and_duplicated_columns_do_no_harm() -> None:
     rng = np.random.default_rng(0)
     one, other = rng.normal(size=(100, 1)), rng.normal(3, 1, size=(100, 1))
     test, ood = (np.hstack([z, z, np.ones((100, 3))]) for z in (one, other))
-    found = _between(test, ood).ceiling
-    assert found.columns == 2
-    assert found.auroc.value > 0.95
+    ceiling = _between(test, ood).ceiling
+    assert ceiling.columns == 2
+    assert ceiling.auroc.value > 0.95
 
 
 def test_the_same_seed_gives_the_same_ceiling() -> None:

@@ -45,24 +45,24 @@ def test_a_diagnosis_can_keep_the_score_of_every_row() -> None:
 
 
 def test_the_public_name_and_the_promised_field() -> None:
-    found = sx.diagnose(HEAD, train=TRAIN, test=TEST, ood=OOD, **QUICK)
-    assert isinstance(found, sx.Diagnosis)
-    assert isinstance(found.causes["weak"].overlap, sx.Interval)
-    assert set(found.scores["weak"]) == {"plain-max", "plain-entropy", "max", "entropy", "cool", "density"}
-    assert set(found.estimators) == set(found.scores["weak"])
-    assert found.classes == HEAD.classes
+    diagnosis = sx.diagnose(HEAD, train=TRAIN, test=TEST, ood=OOD, **QUICK)
+    assert isinstance(diagnosis, sx.Diagnosis)
+    assert isinstance(diagnosis.causes["weak"].overlap, sx.Interval)
+    assert set(diagnosis.scores["weak"]) == {"plain-max", "plain-entropy", "max", "entropy", "cool", "density"}
+    assert set(diagnosis.estimators) == set(diagnosis.scores["weak"])
+    assert diagnosis.classes == HEAD.classes
 
 
 def test_every_estimator_is_scored_as_the_registry_scores_it() -> None:
-    found = example()
+    diagnosis = example()
     test, far = class_features(600, 2), ood_features("far", 600, 11)
     for name in ("max", "margin", "energy", "familiarity", "gen", "mental"):
         item = estimator(name).fit(example_head(), class_features(1200, 1))
         expected = sx.metrics.auroc(item.uncertainty(test), item.uncertainty(far))
-        assert found.scores["far"][name].auroc == expected
+        assert diagnosis.scores["far"][name].auroc == expected
     plain = estimator("max").fit(example_head())
-    assert found.scores["far"]["plain-max"].auroc == sx.metrics.auroc(plain.plain(test), plain.plain(far))
-    assert found.scores["far"]["plain-max"].gain.value == 0
+    assert diagnosis.scores["far"]["plain-max"].auroc == sx.metrics.auroc(plain.plain(test), plain.plain(far))
+    assert diagnosis.scores["far"]["plain-max"].gain.value == 0
 
 
 def test_gains_are_paired_differences_to_the_printed_confidence() -> None:
@@ -72,28 +72,28 @@ def test_gains_are_paired_differences_to_the_printed_confidence() -> None:
 
 
 def test_means_are_over_the_ood_sets() -> None:
-    found = example()
-    for name, score in found.mean_scores.items():
-        each = [scores[name] for scores in found.scores.values()]
+    diagnosis = example()
+    for name, score in diagnosis.mean_scores.items():
+        each = [scores[name] for scores in diagnosis.scores.values()]
         assert score.auroc.value == pytest.approx(np.mean([one.auroc.value for one in each]))
         assert score.average_precision.value == pytest.approx(np.mean([one.average_precision.value for one in each]))
         assert 0 <= score.p_value <= 1
 
 
 def test_test_features_without_labels_are_allowed() -> None:
-    found = diagnose(HEAD, TRAIN, FeatureSet(TEST.array(), name="test"), OOD, **QUICK)
-    assert found.test.accuracy is None
-    assert found.causes["weak"].ambiguity is None
-    assert "no labels" in found.ambiguity_missing
-    assert found.test_mistakes == ()
-    assert found.mistakes == {}
+    diagnosis = diagnose(HEAD, TRAIN, FeatureSet(TEST.array(), name="test"), OOD, **QUICK)
+    assert diagnosis.test.accuracy is None
+    assert diagnosis.causes["weak"].ambiguity is None
+    assert "no labels" in diagnosis.ambiguity_missing
+    assert diagnosis.test_mistakes == ()
+    assert diagnosis.mistakes == {}
 
 
 def test_labels_of_an_ood_set_are_its_own() -> None:
     labelled = FeatureSet(OOD["weak"].array(), np.arange(120) + 1000, name="weak")
-    found = diagnose(HEAD, TRAIN, TEST, {"weak": labelled}, **QUICK)
-    assert found.ood["weak"].accuracy is None
-    assert {row.label for row in found.inputs["weak"].examples} <= set(range(1000, 1120))
+    diagnosis = diagnose(HEAD, TRAIN, TEST, {"weak": labelled}, **QUICK)
+    assert diagnosis.ood["weak"].accuracy is None
+    assert {row.label for row in diagnosis.inputs["weak"].examples} <= set(range(1000, 1120))
 
 
 def test_arrays_are_taken_for_feature_sets_without_labels() -> None:
@@ -109,12 +109,12 @@ def test_features_from_files_are_named_and_hashed(tmp_path) -> None:
     for name, features in {"train": TRAIN, "test": TEST, **OOD}.items():
         features.save(paths[name])
     opened = {name: FeatureSet.open(path) for name, path in paths.items()}
-    found = diagnose(HEAD, opened["train"], opened["test"], {"weak": opened["weak"]}, **QUICK)
-    assert found.train.file == str(paths["train"])
-    assert found.ood["weak"].sha256 == sha256(paths["weak"])
+    diagnosis = diagnose(HEAD, opened["train"], opened["test"], {"weak": opened["weak"]}, **QUICK)
+    assert diagnosis.train.file == str(paths["train"])
+    assert diagnosis.ood["weak"].sha256 == sha256(paths["weak"])
     memory = diagnose(HEAD, TRAIN, TEST, OOD, **QUICK)
-    assert memory.scores == found.scores
-    assert memory.causes == found.causes
+    assert memory.scores == diagnosis.scores
+    assert memory.causes == diagnosis.causes
 
 
 def test_files_too_large_to_keep_are_streamed_with_the_same_result(tmp_path, monkeypatch) -> None:
@@ -129,16 +129,16 @@ def test_files_too_large_to_keep_are_streamed_with_the_same_result(tmp_path, mon
 
 
 def test_a_name_that_no_file_system_takes_is_a_set_from_memory() -> None:
-    found = diagnose(HEAD, TRAIN, TEST, {"odd": FeatureSet(OOD["weak"].array(), name="a\0b")}, **QUICK)
-    assert found.ood["odd"].file is None
+    diagnosis = diagnose(HEAD, TRAIN, TEST, {"odd": FeatureSet(OOD["weak"].array(), name="a\0b")}, **QUICK)
+    assert diagnosis.ood["odd"].file is None
 
 
 @pytest.mark.parametrize("rows", [2, 5])
 def test_a_handful_of_ood_rows_gives_wide_intervals(rows) -> None:
-    found = diagnose(HEAD, TRAIN, TEST, {"weak": OOD["weak"].take(slice(0, rows))}, **QUICK)
-    auroc = found.scores["weak"]["max"].auroc
+    diagnosis = diagnose(HEAD, TRAIN, TEST, {"weak": OOD["weak"].take(slice(0, rows))}, **QUICK)
+    auroc = diagnosis.scores["weak"]["max"].auroc
     assert auroc.high - auroc.low > 0.2
-    assert any("rows" in finding.what for finding in found.self_check)
+    assert any("rows" in finding.what for finding in diagnosis.self_check)
 
 
 def test_two_classes_and_a_single_feature_are_enough() -> None:
@@ -146,14 +146,14 @@ def test_two_classes_and_a_single_feature_are_enough() -> None:
     head = Head([[1.0], [-1.0]])
     labels = np.arange(200) % 2
     z = (1 - 2 * labels[:, None]) * 2.0 + 0.5 * rng.standard_normal((200, 1))
-    found = diagnose(
+    diagnosis = diagnose(
         head,
         FeatureSet(z[:100], labels[:100]),
         FeatureSet(z[100:], labels[100:]),
         {"zero": FeatureSet(0.1 * rng.standard_normal((60, 1)))},
         bootstraps=20,
     )
-    assert found.scores["zero"]["max"].auroc.value > 0.95
+    assert diagnosis.scores["zero"]["max"].auroc.value > 0.95
 
 
 def test_progress_names_each_step_and_ends_with_all_of_them() -> None:
@@ -187,17 +187,17 @@ def test_bad_input_is_one_clear_error(change, said) -> None:
 
 def test_an_instance_takes_the_place_of_its_default() -> None:
     density = estimator("density", covariance="diagonal")
-    found = diagnose(HEAD, TRAIN, TEST, OOD, bootstraps=20, estimators=(density, "norm"))
-    assert "diagonal" in found.settings["estimators"]["density"]
-    assert set(found.settings["estimators"]) == {"max", "entropy", "cool", "density", "norm"}
+    diagnosis = diagnose(HEAD, TRAIN, TEST, OOD, bootstraps=20, estimators=(density, "norm"))
+    assert "diagonal" in diagnosis.settings["estimators"]["density"]
+    assert set(diagnosis.settings["estimators"]) == {"max", "entropy", "cool", "density", "norm"}
     assert not hasattr(density, "head_"), "the caller's own is left unfitted"
 
 
 def test_provenance_holds_what_differs_between_runs() -> None:
-    found = example()
-    assert {"command", "date", "seconds", "versions"} <= set(found.provenance)
-    assert found.settings["bootstraps"] == 100
-    assert "date" not in found.settings
+    diagnosis = example()
+    assert {"command", "date", "seconds", "versions"} <= set(diagnosis.provenance)
+    assert diagnosis.settings["bootstraps"] == 100
+    assert "date" not in diagnosis.settings
 
 
 def test_covariances_that_would_fill_the_memory_are_shared_with_a_note(monkeypatch, recwarn) -> None:

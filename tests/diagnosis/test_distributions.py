@@ -6,6 +6,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
 from softscope.diagnosis.details import MAP_GRID, MAP_POINTS, curves, histogram, map_layer, threshold_table
+from softscope.diagnosis.sets import Pair
 from softscope.features import FeatureSet
 from softscope.geometry import optimal_structure
 from softscope.head import Head
@@ -16,17 +17,17 @@ from .made import made_scored
 
 def test_histograms_count_every_row_also_those_far_out(rng) -> None:
     sets = {"test": np.append(rng.normal(size=5000), 1e9), "ood": rng.normal(3, 1, 700)}
-    found = histogram(sets)
-    assert {name: sum(counts) for name, counts in found.counts.items()} == {"test": 5001, "ood": 700}
-    assert found.edges[-1] < 100
-    assert list(found.edges) == sorted(set(found.edges))
+    counted = histogram(sets)
+    assert {name: sum(counts) for name, counts in counted.counts.items()} == {"test": 5001, "ood": 700}
+    assert counted.edges[-1] < 100
+    assert list(counted.edges) == sorted(set(counted.edges))
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, 1e30])
 def test_a_histogram_of_one_value_has_width(value) -> None:
-    found = histogram({"test": np.full(10, value)})
-    assert sum(found.counts["test"]) == 10
-    assert found.edges[0] < value < found.edges[-1]
+    counted = histogram({"test": np.full(10, value)})
+    assert sum(counted.counts["test"]) == 10
+    assert counted.edges[0] < value < counted.edges[-1]
 
 
 def test_threshold_tables_count_what_is_above(rng) -> None:
@@ -45,7 +46,7 @@ def test_threshold_tables_count_what_is_above(rng) -> None:
 def test_curves_enclose_the_auroc(rng) -> None:
     test, ood = made_scored({"max": rng.normal(size=500)}), made_scored({"max": rng.normal(1, 1, 500)})
     everyone = np.arange(500)
-    curve = curves(test, ood, everyone, everyone, ("max",))["max"]
+    curve = curves(Pair(test, ood, everyone, everyone), ("max",))["max"]
     assert (curve.false_alarms[0], curve.caught[0]) == (0, 0)
     assert (curve.false_alarms[-1], curve.caught[-1]) == (1, 1)
     assert len(curve.caught) <= 200
@@ -60,39 +61,44 @@ def test_the_map_holds_confidence_at_the_points_of_its_plane() -> None:
     flat = np.zeros((900, 6))
     flat[:, :2] = rng.normal(size=(900, 2)) * [3, 1]
     sets = {"train": FeatureSet(flat[:400]), "test": FeatureSet(flat[400:600]), "ood": FeatureSet(flat[600:])}
-    found = map_layer(head, sets, 0)
-    assert sum(found.explained) == pytest.approx(1.0)
-    assert {name: len(points) for name, points in found.points.items()} == {
+    layer_map = map_layer(head, sets, 0)
+    assert sum(layer_map.explained) == pytest.approx(1.0)
+    assert {name: len(points) for name, points in layer_map.points.items()} == {
         "train": MAP_POINTS,
         "test": 200,
         "ood": MAP_POINTS,
     }
-    assert np.shape(found.confidence) == (MAP_GRID, MAP_GRID)
+    assert np.shape(layer_map.confidence) == (MAP_GRID, MAP_GRID)
     # The plane holds every feature here, so that a point's neighbours on the grid are about as confident as it is.
-    (x, y), predicted = found.points["test"][0], found.classes["test"][0]
+    (x, y), predicted = layer_map.points["test"][0], layer_map.classes["test"][0]
     z = flat[400:600][np.argmin(np.abs(np.linalg.norm(flat[400:600], axis=1) - np.hypot(x, y)))]
     assert 0 <= predicted < 3
-    column, row = (int(np.argmin(np.abs(np.array(axis) - at))) for axis, at in ((found.x, x), (found.y, y)))
+    column, row = (int(np.argmin(np.abs(np.array(axis) - at))) for axis, at in ((layer_map.x, x), (layer_map.y, y)))
     logits = head.logits(z[None])[0]
     truth = np.exp(logits.max()) / np.exp(logits).sum()
-    assert found.confidence[row][column] == pytest.approx(truth, abs=0.15)
+    assert layer_map.confidence[row][column] == pytest.approx(truth, abs=0.15)
 
 
 def test_features_of_a_single_column_still_give_a_map() -> None:
     head = Head([[1.0], [-1.0]])
     sets = {name: FeatureSet(np.linspace(-1, 1, 20)[:, None]) for name in ("train", "test", "ood")}
-    found = map_layer(head, sets, 0)
-    assert len(found.points["ood"][0]) == 2
+    layer_map = map_layer(head, sets, 0)
+    assert len(layer_map.points["ood"][0]) == 2
 
 
 def test_every_set_appears_in_every_picture() -> None:
-    found = example()
-    everyone = {"train", "test", *found.ood}
-    assert set(found.strength.counts) == set(found.familiarity.counts) == set(found.other_cosines.counts) == everyone
-    assert set(found.map.points) == everyone
-    assert all(set(one.counts) == everyone - {"train"} for one in found.uncertainty.values())
-    assert sum(found.other_cosines.counts["test"]) == 600 * 3
-    assert sum(found.strength.counts["train"]) == 1200
+    diagnosis = example()
+    everyone = {"train", "test", *diagnosis.ood}
+    assert (
+        set(diagnosis.strength.counts)
+        == set(diagnosis.familiarity.counts)
+        == set(diagnosis.other_cosines.counts)
+        == everyone
+    )
+    assert set(diagnosis.map.points) == everyone
+    assert all(set(one.counts) == everyone - {"train"} for one in diagnosis.uncertainty.values())
+    assert sum(diagnosis.other_cosines.counts["test"]) == 600 * 3
+    assert sum(diagnosis.strength.counts["train"]) == 1200
 
 
 def test_the_shares_of_variance_are_those_of_principal_components(rng) -> None:

@@ -28,22 +28,22 @@ def _without_ood() -> Diagnosis:
 
 
 def test_every_class_is_left_out_once_and_probes_are_sets_of_their_own() -> None:
-    found = _without_ood()
-    assert list(found.ood) == ["noise", "held-out classes 1", "held-out classes 2", "held-out classes 3"]
-    assert found.stands_in
-    assert found.ood["noise"].stand_in == "random pixels"
-    named = " ".join(one.stand_in for one in found.ood.values())
-    assert all(named.count(name) == 1 for name in found.classes)
-    assert sum(one.rows for name, one in found.ood.items() if name.startswith("held-out")) == found.test.rows
+    diagnosis = _without_ood()
+    assert list(diagnosis.ood) == ["noise", "held-out classes 1", "held-out classes 2", "held-out classes 3"]
+    assert diagnosis.stands_in
+    assert diagnosis.ood["noise"].stand_in == "random pixels"
+    named = " ".join(one.stand_in for one in diagnosis.ood.values())
+    assert all(named.count(name) == 1 for name in diagnosis.classes)
+    assert sum(one.rows for name, one in diagnosis.ood.items() if name.startswith("held-out")) == diagnosis.test.rows
 
 
 def test_stand_ins_are_told_apart_and_no_input_is_on_both_sides() -> None:
     """The density of the other classes knows that a class left out is far; the ceiling can't be below it."""
-    found = _without_ood()
-    for name in list(found.ood)[1:]:
-        assert found.scores[name]["density"].auroc.value > 0.95
-        assert found.causes[name].ceiling.value >= found.scores[name]["density"].auroc.value
-    assert found == Diagnosis.from_json(found.to_json())
+    diagnosis = _without_ood()
+    for name in list(diagnosis.ood)[1:]:
+        assert diagnosis.scores[name]["density"].auroc.value > 0.95
+        assert diagnosis.causes[name].ceiling.value >= diagnosis.scores[name]["density"].auroc.value
+    assert diagnosis == Diagnosis.from_json(diagnosis.to_json())
 
 
 def test_three_lines_say_what_stand_ins_can_and_cannot_say() -> None:
@@ -56,14 +56,14 @@ def test_three_lines_say_what_stand_ins_can_and_cannot_say() -> None:
 
 def test_stand_ins_can_refute_confidence_but_not_confirm_it() -> None:
     far = FeatureSet(ood_features("weak", 300, 3).array() * 0.01)
-    found = diagnose(
+    diagnosis = diagnose(
         example_head(), class_features(600, 1, spread=0.1), class_features(400, 2, spread=0.1).array(),
         probes={"weak": far}, bootstraps=50, estimators=("max",),
     )  # fmt: skip
-    assert found.advice.verdicts == {"weak": "trust"}
-    assert found.advice.verdict == "undecided"
-    assert found.advice.headline.startswith("Without OOD data nobody can say")
-    assert found.advice.basis != "chosen"
+    assert diagnosis.advice.verdicts == {"weak": "trust"}
+    assert diagnosis.advice.verdict == "undecided"
+    assert diagnosis.advice.headline.startswith("Without OOD data nobody can say")
+    assert diagnosis.advice.basis != "chosen"
 
 
 def test_placing_scores_on_another_scale_keeps_the_auroc(rng) -> None:

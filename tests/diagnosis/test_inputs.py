@@ -31,18 +31,18 @@ def test_an_input_is_named_after_the_first_score_that_catches_it() -> None:
 
 def test_counts_codes_and_classes_agree() -> None:
     caught = ["E", "", "X", "X", "M", ""]
-    found = inputs_of(*_case(caught), classes=4, shown=("cool",))
-    assert found.codes == "EOXXMO"
-    assert found.counts == {"E": 1, "R": 0, "T": 0, "X": 2, "M": 1, "O": 2}
-    assert set(found.counts) == set(OUTCOMES)
-    assert found.taken_for == (2, 2, 2, 0)
-    assert found.let_through == (1, 2, 2, 0)
+    inputs = inputs_of(*_case(caught), classes=4, shown=("cool",))
+    assert inputs.codes == "EOXXMO"
+    assert inputs.counts == {"E": 1, "R": 0, "T": 0, "X": 2, "M": 1, "O": 2}
+    assert set(inputs.counts) == set(OUTCOMES)
+    assert inputs.taken_for == (2, 2, 2, 0)
+    assert inputs.let_through == (1, 2, 2, 0)
 
 
 def test_examples_are_the_most_confident_inputs_with_their_scores() -> None:
-    found = inputs_of(*_case(["", "X", "E"] * 30), classes=3, shown=("cool", "density"))
-    assert [example.row for example in found.examples] == list(range(89, 89 - EXAMPLES, -1))
-    first = found.examples[0]
+    inputs = inputs_of(*_case(["", "X", "E"] * 30), classes=3, shown=("cool", "density"))
+    assert [example.row for example in inputs.examples] == list(range(89, 89 - EXAMPLES, -1))
+    first = inputs.examples[0]
     assert first.outcome == "E"
     assert first.predicted == 89 % 3
     assert first.confidence == 1 / (1 + np.exp(-89.0))
@@ -62,6 +62,6 @@ def test_saturated_scores_flag_nothing_rather_than_everything() -> None:
 def test_wrong_test_inputs_are_listed_most_confident_first() -> None:
     labels, predicted = np.array([0, 1, 2, 1]), np.array([0, 2, 1, 0])
     test = made_scored({"max": np.arange(4.0)}, labels=labels, predicted=predicted, odds=np.array([-9.0, -1, -5, -3]))
-    found = mistakes_of(test, ("max",))
-    assert [(row.row, row.predicted, row.label) for row in found] == [(2, 1, 2), (3, 0, 1), (1, 2, 1)]
+    mistakes = mistakes_of(test, ("max",))
+    assert [(row.row, row.predicted, row.label) for row in mistakes] == [(2, 1, 2), (3, 0, 1), (1, 2, 1)]
     assert mistakes_of(made_scored({"max": np.arange(4.0)}), ("max",)) == ()

@@ -22,9 +22,11 @@ intervals = st.lists(numbers, min_size=3, max_size=3).map(sorted).map(lambda xs:
 
 
 def test_a_real_diagnosis_survives_json_unchanged() -> None:
-    found = example()
-    assert Diagnosis.from_json(found.to_json()) == found
-    assert json.loads(found.to_json())["causes"]["weak"]["overlap"]["value"] == found.causes["weak"].overlap.value
+    diagnosis = example()
+    assert Diagnosis.from_json(diagnosis.to_json()) == diagnosis
+    assert (
+        json.loads(diagnosis.to_json())["causes"]["weak"]["overlap"]["value"] == diagnosis.causes["weak"].overlap.value
+    )
 
 
 def test_a_diagnosis_survives_a_file_unchanged(tmp_path) -> None:
@@ -112,11 +114,11 @@ def test_a_truncated_file_is_refused_by_name(tmp_path) -> None:
 
 
 def test_every_field_says_what_it_holds() -> None:
-    found = example()
-    names = {field.name for field in fields(found)}
+    diagnosis = example()
+    names = {field.name for field in fields(diagnosis)}
     assert {"causes", "mean_causes", "scores", "ceilings", "inputs", "self_check", "advice", "provenance"} <= names
-    assert isinstance(found.causes["far"].overlap, Interval)
-    assert np.isfinite(found.causes["far"].overlap.high)
+    assert isinstance(diagnosis.causes["far"].overlap, Interval)
+    assert np.isfinite(diagnosis.causes["far"].overlap.high)
 
 
 def test_tables_for_pandas_hold_every_score_cause_and_input(monkeypatch) -> None:

@@ -47,8 +47,8 @@ def test_a_resample_without_rows_of_a_side_is_nan_and_does_not_count(rng) -> Non
     draws = contest.draws(weights, np.ones((2, 5), np.uint8))
     assert np.isnan(draws[0])
     assert draws[1] == pytest.approx(contest.value())
-    found = bootstrap_interval(contest.value(), draws)
-    assert found.low == found.high == contest.value()
+    interval = bootstrap_interval(contest.value(), draws)
+    assert interval.low == interval.high == contest.value()
 
 
 def test_all_quantities_see_the_same_resample(rng) -> None:

@@ -26,7 +26,7 @@ TRAIN, TEST = _features(400, 1, name="train"), _features(200, 2, name="test")
 OOD = FeatureSet(np.random.default_rng(3).standard_normal((200, 8)).astype(np.float32), name="noise")
 
 
-def _found(head: Head = HEAD, train: FeatureSet = TRAIN, test: FeatureSet = TEST, ood: FeatureSet = OOD):
+def _checked(head: Head = HEAD, train: FeatureSet = TRAIN, test: FeatureSet = TEST, ood: FeatureSet = OOD):
     check_inputs(head, train, test, {"noise": ood})
     seen = observe(head, train, labelled=True, moments=True)
     others = {"noise": observe(head, ood, labelled=False)}
@@ -35,12 +35,12 @@ def _found(head: Head = HEAD, train: FeatureSet = TRAIN, test: FeatureSet = TEST
     return self_check(head, seen, tested, others, moments, nearest_means(train, moments))
 
 
-def _words(found) -> str:
-    return " | ".join(f"{finding.level}: {finding.what}. {finding.hint}" for finding in found)
+def _words(findings) -> str:
+    return " | ".join(f"{finding.level}: {finding.what}. {finding.hint}" for finding in findings)
 
 
 def test_sound_input_gives_no_findings() -> None:
-    assert _found() == ()
+    assert _checked() == ()
 
 
 def test_probabilities_instead_of_features_are_noticed() -> None:
@@ -51,34 +51,36 @@ def test_probabilities_instead_of_features_are_noticed() -> None:
     probabilities[np.arange(200), labels] += 2
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     features = FeatureSet(probabilities, labels, name="train")
-    found = _found(
+    findings = _checked(
         head, features, FeatureSet(probabilities[::-1] * 0.999, labels[::-1]), FeatureSet(rng.random((50, 4)))
     )
-    assert "warning: train: every row is non-negative and sums to 1, as probabilities do" in _words(found)
+    assert "warning: train: every row is non-negative and sums to 1, as probabilities do" in _words(findings)
 
 
 def test_logits_instead_of_features_are_noticed() -> None:
     head = Head(np.eye(4))
-    train, test = (FeatureSet(HEAD.logits(found.array()), found.labels, name=found.name) for found in (TRAIN, TEST))
-    found = _found(head, train, test, FeatureSet(HEAD.logits(OOD.array())))
-    assert "as many columns as classes" in _words(found)
-    assert "logits" in found[0].what
-    assert found[0].level == "warning"
+    train, test = (
+        FeatureSet(HEAD.logits(findings.array()), findings.labels, name=findings.name) for findings in (TRAIN, TEST)
+    )
+    findings = _checked(head, train, test, FeatureSet(HEAD.logits(OOD.array())))
+    assert "as many columns as classes" in _words(findings)
+    assert "logits" in findings[0].what
+    assert findings[0].level == "warning"
 
 
 def test_features_of_another_layer_are_noticed() -> None:
     turned = FeatureSet(TRAIN.array()[:, ::-1].copy(), TRAIN.labels, name="train")
-    found = _found(train=turned)
-    assert found[0].level == "warning"
-    assert "the head is right for" in found[0].what
-    assert "the layer that feeds the head" in found[0].hint
+    findings = _checked(train=turned)
+    assert findings[0].level == "warning"
+    assert "the head is right for" in findings[0].what
+    assert "the layer that feeds the head" in findings[0].hint
 
 
 def test_a_head_that_does_worse_than_the_nearest_class_mean_is_noticed() -> None:
     """The head is right often enough to look plausible, but far less often than the class means are."""
     bias = np.array([5.2, 0, 0, 0])
-    found = _found(Head(HEAD.weight, bias, HEAD.classes), _features(400, 1, 0.1), _features(200, 2, 0.1))
-    assert any("the nearest class mean for" in finding.what for finding in found)
+    findings = _checked(Head(HEAD.weight, bias, HEAD.classes), _features(400, 1, 0.1), _features(200, 2, 0.1))
+    assert any("the nearest class mean for" in finding.what for finding in findings)
 
 
 @pytest.mark.parametrize(("right", "noticed"), [(56, True), (64, False)])
@@ -88,29 +90,29 @@ def test_a_head_hardly_better_than_guessing_is_noticed(right, noticed) -> None:
     predicted = np.where(np.arange(200) < right, labels, (labels + 1 + np.arange(200) // 4 % 3) % 4)
     z = np.eye(4)[predicted] + 0.01 * np.random.default_rng(0).standard_normal((200, 4))
     assert (head.logits(z).argmax(axis=1) == labels).sum() == right
-    words = _words(_found(head, FeatureSet(z, labels, name="train"), FeatureSet(z + 1e-6, labels), FeatureSet(z - 1)))
+    words = _words(_checked(head, FeatureSet(z, labels, name="train"), FeatureSet(z + 1e-6, labels), FeatureSet(z - 1)))
     assert (f"the head is right for {right / 200:.1%} of rows, guessing for 25.0%" in words) == noticed
 
 
 def test_labels_numbered_differently_are_noticed() -> None:
     shifted = FeatureSet(TRAIN.array(), (TRAIN.labels + 1) % 4, name="train")
-    found = _found(train=shifted)
-    assert "if classes are renumbered" in found[0].what
-    assert "Number the labels" in found[0].hint
+    findings = _checked(train=shifted)
+    assert "if classes are renumbered" in findings[0].what
+    assert "Number the labels" in findings[0].hint
 
 
 def test_an_accuracy_that_the_file_states_is_checked() -> None:
     right = float((HEAD.logits(TRAIN.array()).argmax(1) == TRAIN.labels).mean())
     said = _features(400, 1, metadata={"accuracy": f"{right:.4f}"})
-    assert _found(train=said) == ()
+    assert _checked(train=said) == ()
     said = _features(400, 1, metadata={"accuracy": "0.5"})
-    assert "states an accuracy of 50.0%" in _words(_found(train=said))
-    assert _found(train=_features(400, 1, metadata={"accuracy": "good"})) == ()
+    assert "states an accuracy of 50.0%" in _words(_checked(train=said))
+    assert _checked(train=_features(400, 1, metadata={"accuracy": "good"})) == ()
 
 
 def test_features_that_say_they_are_of_before_the_non_linearity_are_noticed() -> None:
-    assert "before the last non-linearity" in _words(_found(train=_features(400, 1, metadata={"layer": "before"})))
-    assert _found(train=_features(400, 1, metadata={"layer": "after"})) == ()
+    assert "before the last non-linearity" in _words(_checked(train=_features(400, 1, metadata={"layer": "before"})))
+    assert _checked(train=_features(400, 1, metadata={"layer": "after"})) == ()
 
 
 def test_features_of_before_a_relu_are_noticed_without_metadata() -> None:
@@ -124,21 +126,21 @@ def test_features_of_before_a_relu_are_noticed_without_metadata() -> None:
     head = Head(model.coef_, model.intercept_)
     train, test = (FeatureSet(before[part], labels[part]) for part in (slice(0, 500), slice(500, 800)))
     ood = FeatureSet(rng.normal(0, 3, (100, 12)))
-    assert "taken before the last non-linearity" in _words(_found(head, train, test, ood))
+    assert "taken before the last non-linearity" in _words(_checked(head, train, test, ood))
     after = [FeatureSet(np.maximum(one.array(), 0), one.labels) for one in (train, test)]
-    assert "non-linearity" not in _words(_found(head, *after, ood))
+    assert "non-linearity" not in _words(_checked(head, *after, ood))
     signed = LogisticRegression(max_iter=500).fit(before, labels)
-    assert "non-linearity" not in _words(_found(Head(signed.coef_, signed.intercept_), train, test, ood))
+    assert "non-linearity" not in _words(_checked(Head(signed.coef_, signed.intercept_), train, test, ood))
 
 
 def test_a_test_set_that_the_head_fails_on_is_noticed() -> None:
     wrong = FeatureSet(TEST.array(), (TEST.labels + 1) % 4, name="test")
-    assert "of training rows and" in _words(_found(test=wrong))
+    assert "of training rows and" in _words(_checked(test=wrong))
 
 
 def test_test_features_of_another_scale_are_noticed() -> None:
     scaled = FeatureSet(2 * TEST.array(), TEST.labels, name="test")
-    assert "the median norm of test features" in _words(_found(test=scaled))
+    assert "the median norm of test features" in _words(_checked(test=scaled))
 
 
 @pytest.mark.parametrize("how", ["same", "shuffled", "subset", "float64"])
@@ -146,41 +148,41 @@ def test_an_ood_set_that_is_the_test_set_is_an_error(how) -> None:
     z = TEST.array()
     same = {"same": z, "shuffled": z[::-1], "subset": z[:20], "float64": z.astype(np.float64)}[how]
     with pytest.raises(SoftscopeError, match="OOD set noise: every row is a row of the test set"):
-        _found(ood=FeatureSet(same))
+        _checked(ood=FeatureSet(same))
 
 
 def test_an_ood_set_that_is_the_training_set_is_an_error() -> None:
     with pytest.raises(SoftscopeError, match="every row is a row of the training set"):
-        _found(ood=FeatureSet(TRAIN.array()))
+        _checked(ood=FeatureSet(TRAIN.array()))
 
 
 def test_an_ood_set_of_zeros_is_not_taken_for_the_test_set() -> None:
     z = TEST.array().copy()
     z[0] = 0
-    found = _found(test=FeatureSet(z, TEST.labels), ood=FeatureSet(np.zeros((150, 8), np.float32)))
-    assert "150 of 150 rows (100.0%) are also in the test set" in _words(found)
-    assert "149 of 150 rows (99.3%) are repeats of others" in _words(found)
+    findings = _checked(test=FeatureSet(z, TEST.labels), ood=FeatureSet(np.zeros((150, 8), np.float32)))
+    assert "150 of 150 rows (100.0%) are also in the test set" in _words(findings)
+    assert "149 of 150 rows (99.3%) are repeats of others" in _words(findings)
 
 
 def test_rows_shared_by_test_and_ood_are_counted() -> None:
     z = OOD.array().copy()
     z[:7] = TEST.array()[50:57]
-    found = _found(ood=FeatureSet(z))
-    assert found[0].level == "warning"
-    assert found[0].what == "OOD set noise: 7 of 200 rows (3.5%) are also in the test set"
+    findings = _checked(ood=FeatureSet(z))
+    assert findings[0].level == "warning"
+    assert findings[0].what == "OOD set noise: 7 of 200 rows (3.5%) are also in the test set"
 
 
 def test_test_rows_seen_in_training_are_counted() -> None:
     z = TEST.array().copy()
     z[10] = TRAIN.array()[10]
-    found = _found(test=FeatureSet(z, TEST.labels))
-    assert [finding.level for finding in found] == ["note"]
-    assert "test: 1 of 200 rows (0.5%) is also in the training set" in found[0].what
+    findings = _checked(test=FeatureSet(z, TEST.labels))
+    assert [finding.level for finding in findings] == ["note"]
+    assert "test: 1 of 200 rows (0.5%) is also in the training set" in findings[0].what
 
 
 def test_confidences_that_tie_at_one_are_noticed() -> None:
     strong = Head(20 * HEAD.weight)
-    assert "float32 prints 1 for all of them" in _words(_found(strong))
+    assert "float32 prints 1 for all of them" in _words(_checked(strong))
 
 
 def test_ties_are_counted_exactly_where_float32_rounds_to_one() -> None:
@@ -200,35 +202,35 @@ def test_rank_deficiency_and_dead_units_are_noted() -> None:
         return FeatureSet(np.hstack([z, z[:, :1], np.zeros((len(z), 2), np.float32)]), features.labels, name="wide")
 
     head = Head(np.hstack([HEAD.weight, np.zeros((4, 3), np.float32)]))
-    found = _found(head, padded(TRAIN), padded(TEST), padded(OOD))
-    assert [finding.level for finding in found] == ["note"]
-    assert found[0].what == "wide: features span 8 of 11 directions, 2 units never change"
+    findings = _checked(head, padded(TRAIN), padded(TEST), padded(OOD))
+    assert [finding.level for finding in findings] == ["note"]
+    assert findings[0].what == "wide: features span 8 of 11 directions, 2 units never change"
 
 
 def test_classes_without_rows_or_with_few_are_named() -> None:
     kept = (TRAIN.labels != 3) & ((TRAIN.labels != 2) | (np.arange(400) < 20))
-    found = _words(_found(train=TRAIN.take(kept)))
-    assert "warning: class owl: no training rows" in found
-    assert "warning: class hen: fewer than 10 training rows" in found
+    words = _words(_checked(train=TRAIN.take(kept)))
+    assert "warning: class owl: no training rows" in words
+    assert "warning: class hen: fewer than 10 training rows" in words
 
 
 def test_a_class_missing_from_test_is_noted() -> None:
-    found = _found(test=TEST.take(TEST.labels != 0))
-    assert [finding.what for finding in found] == ["class cat: not in the test labels"]
+    findings = _checked(test=TEST.take(TEST.labels != 0))
+    assert [finding.what for finding in findings] == ["class cat: not in the test labels"]
 
 
 def test_classes_with_no_more_rows_than_features_are_noted() -> None:
     wide = np.random.default_rng(5).standard_normal((8, 60)).astype(np.float32) / 60
     head = Head(HEAD.weight @ wide)
     train, test, ood = (
-        FeatureSet((found.array() @ np.linalg.pinv(wide).T), found.labels, name="wide")
-        for found in (_features(160, 1), TEST, OOD)
+        FeatureSet((own.array() @ np.linalg.pinv(wide).T), own.labels, name="wide")
+        for own in (_features(160, 1), TEST, OOD)
     )
-    assert "4 of 4 classes have no more training rows than features" in _words(_found(head, train, test, ood))
+    assert "4 of 4 classes have no more training rows than features" in _words(_checked(head, train, test, ood))
 
 
 def test_small_sets_are_noted() -> None:
-    assert "note: noise: 30 rows" in _words(_found(ood=OOD.take(slice(0, 30))))
+    assert "note: noise: 30 rows" in _words(_checked(ood=OOD.take(slice(0, 30))))
 
 
 def test_equal_rows_hash_alike_whatever_their_precision_and_sign_of_zero() -> None:

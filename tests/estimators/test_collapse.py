@@ -48,15 +48,17 @@ def test_nci_is_alignment_and_size_in_the_ratio_alpha_over_training_rows(world):
     head, train, rows = world
     fitted = NCI(alpha=0.5).fit(head, train)
 
-    def terms(z):
-        about = z - train.array().mean(axis=0)
-        winners = head.weight[(z @ head.weight.T + head.bias).argmax(axis=1)]
-        return (winners * about).sum(axis=1) / np.linalg.norm(about, axis=1), np.abs(z).sum(axis=1)
+    mean = sum(train.array()) / len(train)
 
-    alignment, size = terms(train.array())
-    assert fitted.a_ == pytest.approx(0.5 * alignment.mean() / size.mean(), rel=1e-10)
-    alignment, size = terms(rows)
-    np.testing.assert_allclose(fitted.uncertainty(rows), -(alignment + fitted.a_ * size), rtol=1e-10)
+    def terms(z):
+        winner = max(range(5), key=lambda k: head.weight[k] @ z + head.bias[k])
+        return head.weight[winner] @ (z - mean) / np.sqrt((z - mean) @ (z - mean)), sum(abs(one) for one in z)
+
+    alignments, sizes = zip(*map(terms, train.array()))
+    strength = 0.5 * sum(alignments) / sum(sizes)
+    assert fitted.a_ == pytest.approx(strength, rel=1e-10)
+    expected = [-(alignment + strength * size) for alignment, size in map(terms, rows)]
+    np.testing.assert_allclose(fitted.uncertainty(rows), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("score", [FDBD, NCI])

@@ -1,4 +1,4 @@
-"""What the kernels read off a block is what the numpy formulas read off it."""
+"""What the compiled loops read off a block is what the numpy formulas read off it."""
 
 import numpy as np
 import pytest

@@ -8,13 +8,28 @@ import numpy as np
 import pytest
 
 from softscope.errors import SoftscopeError
-from softscope.estimators import ESTIMATORS, Estimator, Info, estimator, estimator_class, register
+from softscope.estimators import (
+    DEFAULT,
+    ESTIMATORS,
+    UNLABELLED_DEFAULT,
+    Estimator,
+    Info,
+    default_estimator,
+    estimator,
+    estimator_class,
+    register,
+)
 from softscope.features import FeatureSet
 from softscope.head import Head
 
 ROWS = 300
 # Scores made by float32 products move by their rounding when BLAS gets another shape; those of the logits never do.
 EXACT = ("max", "entropy", "cool", "margin", "max-logit", "energy")
+# Densities, and distances from training rows, their classes or their subspace.
+OF_DIRECTIONS = {
+    *("density", "kde", "knn", "residual", "mahalanobis", "relative-mahalanobis", "mahalanobis++"),
+    "relative-mahalanobis++",
+}
 
 
 @pytest.fixture(params=ESTIMATORS)
@@ -44,8 +59,8 @@ def z(world):
     return world[2]
 
 
-def assert_same(name, found, expected):
-    np.testing.assert_allclose(found, expected, rtol=0, atol=0 if name in EXACT else 1e-5 * np.abs(expected).max())
+def assert_same(name, ours, expected):
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=0 if name in EXACT else 1e-5 * np.abs(expected).max())
 
 
 def test_scores_are_finite_float64_one_a_row(fitted, z):
@@ -91,6 +106,46 @@ def test_the_chunk_size_changes_nothing(fitted, name, z, monkeypatch):
     monkeypatch.setattr("softscope.estimators.logits._TASK_BYTES", 1000)
     monkeypatch.setattr("softscope.estimators.logits._LOGIT_BYTES", 100)
     assert_same(name, fitted.uncertainty(z), whole)
+
+
+def test_the_chunks_that_training_rows_come_in_change_nothing(fitted, name, world, z, monkeypatch):
+    whole = fitted.uncertainty(z)
+    monkeypatch.setattr("softscope.features.feature_set.chunk_rows", lambda *_: 97)
+    assert_same(name, estimator(name).fit(world[0], world[1]).uncertainty(z), whole)
+
+
+def test_all_that_measure_a_density_or_a_distance_can_normalise():
+    known = {name for name in ESTIMATORS if "normalise" in inspect.signature(estimator_class(name)).parameters}
+    assert known == OF_DIRECTIONS
+
+
+@pytest.mark.parametrize("name", sorted(OF_DIRECTIONS))
+def test_normalised_scores_read_nothing_but_the_direction(name, world, z):
+    head, train, _ = world
+    sizes = np.exp(np.random.default_rng(2).uniform(-5, 5, (900, 1))).astype(np.float32)
+    resized = FeatureSet(sizes[ROWS:] * train.array(), train.labels)
+    expected = estimator(name, normalise=True).fit(head, train).uncertainty(z)
+    scores = estimator(name, normalise=True).fit(head, resized).uncertainty(sizes[:ROWS] * z)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name != "density"])
+def test_the_unit_of_the_features_does_not_change_the_order(name, world, z):
+    """But for `density`: the paper's ridge has a unit."""
+    head, train, _ = world
+    expected = estimator(name).fit(head, train).uncertainty(z)
+    for unit in (2.0**-10, 2.0**10):
+        other = estimator(name).fit(Head(head.weight / unit, head.bias), (unit * train.array(), train.labels))
+        places = [np.argsort(np.argsort(scores)) for scores in (expected, other.uncertainty(unit * z))]
+        assert np.abs(places[0] - places[1]).max() <= 1, "neighbours may change places by rounding"
+
+
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name != "kl-matching"])
+def test_no_rows_tie_where_the_softmax_is_exactly_one(name, world, z):
+    head, train, _ = world
+    strong = Head(1000 * head.weight, head.bias)
+    assert (estimator("max").fit(strong).plain(z) == -1).mean() > 0.9
+    assert len(np.unique(estimator(name).fit(strong, train).uncertainty(z))) == ROWS
 
 
 def test_permuted_rows_give_permuted_scores(fitted, name, z):
@@ -190,6 +245,15 @@ def test_arrays_tensors_and_paths_fit_and_score_like_feature_sets(fitted, name, 
     for same in ((train.array(), train.labels), tensors, tmp_path / "train.safetensors"):
         again = estimator(name).fit(head, same)
         np.testing.assert_array_equal(again.uncertainty(torch.tensor(z, requires_grad=True)), fitted.uncertainty(z))
+
+
+def test_the_default_for_training_features_takes_whatever_people_pass(world, tmp_path):
+    _, train, _ = world
+    train.save(tmp_path / "train.safetensors")
+    for own in (train, (train.array(), train.labels), tmp_path / "train.safetensors"):
+        assert repr(default_estimator(own)) == repr(estimator(DEFAULT))
+    with pytest.warns(UserWarning, match="have no labels"):
+        assert repr(default_estimator(train.array())) == repr(estimator(UNLABELLED_DEFAULT))
 
 
 def test_sklearns_clone_gives_an_unfitted_equal(fitted, name):

@@ -26,15 +26,15 @@ def test_norm_and_familiarity_are_what_the_paper_defines(rng):
     weight, z = rng.normal(size=(5, 8)), rng.normal(size=(40, 8))
     head = Head(weight, rng.normal(size=5))
     np.testing.assert_allclose(Norm().fit(head).uncertainty(z), [-np.sqrt((row * row).sum()) for row in z], rtol=1e-14)
-    found = Familiarity().fit(head).uncertainty(z)
-    np.testing.assert_allclose(found, -cosines(weight, z).max(axis=1), rtol=1e-13)
+    scores = Familiarity().fit(head).uncertainty(z)
+    np.testing.assert_allclose(scores, -cosines(weight, z).max(axis=1), rtol=1e-13)
 
 
 def test_mental_is_the_log_odds_of_the_printed_value(rng):
     weight, z = rng.normal(size=(5, 8)), 3 * rng.normal(size=(40, 8))
-    found = Mental().fit(Head(weight)).uncertainty(z)
+    scores = Mental().fit(Head(weight)).uncertainty(z)
     with mpmath.workdps(50):
-        for row, cosine, score in zip(z, cosines(weight, z).max(axis=1), found):
+        for row, cosine, score in zip(z, cosines(weight, z).max(axis=1), scores):
             size = mpmath.mpf(float(np.linalg.norm(row)))
             printed = -1 / (1 + 4 * mpmath.exp(-size * (mpmath.mpf(1) / 4 + mpmath.mpf(float(cosine)))))
             assert score == pytest.approx(float(mpmath.log((1 + printed) / -printed)), abs=1e-12)

@@ -47,17 +47,17 @@ def test_compiled_tails_equal_the_numpy_ones(rows, classes, dtype, temperature):
     rng = np.random.default_rng(rows)
     logits = (rng.choice([0.1, 3.0, 50.0, 900.0], (rows, 1)) * rng.normal(size=(rows, classes))).astype(dtype)
     warm, cool = compiled_tails(logits, temperature)
-    for found, expected in ((warm, Tail.of(logits)), (cool, Tail.of(logits, temperature))):
+    for ours, expected in ((warm, Tail.of(logits)), (cool, Tail.of(logits, temperature))):
         for field in ("first", "gap", "rest", "moment"):
-            np.testing.assert_allclose(getattr(found, field), getattr(expected, field), rtol=1e-13, atol=1e-13)
+            np.testing.assert_allclose(getattr(ours, field), getattr(expected, field), rtol=1e-13, atol=1e-13)
 
 
 @given(arrays(np.float32, (70, 5), elements=st.floats(-(2.0**100), 2.0**100, width=32)))
 def test_compiled_scores_equal_the_numpy_ones_on_any_logits(logits):
     logits[1::7] = logits[1::7, [0]]  # rows whose logits are all equal
-    found, expected = compiled_tails(logits), (Tail.of(logits), Tail.of(logits, 10.0))
+    ours, expected = compiled_tails(logits), (Tail.of(logits), Tail.of(logits, 10.0))
     for name in NAMES:
-        np.testing.assert_allclose(RANK[name](*found), RANK[name](*expected), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(RANK[name](*ours), RANK[name](*expected), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -90,9 +90,9 @@ def test_scores_read_feature_files_by_blocks(tmp_path, monkeypatch):
     FeatureSet(z).save(tmp_path / "z.safetensors")
     monkeypatch.setattr(logits, "COMPILE_ROWS", 100)
     monkeypatch.setattr(logits, "_TASK_BYTES", 1 << 14)
-    found = scores(head, FeatureSet.open(tmp_path / "z.safetensors"))
+    ours = scores(head, FeatureSet.open(tmp_path / "z.safetensors"))
     for name, values in scores(head, z).items():
-        np.testing.assert_array_equal(found[name], values)
+        np.testing.assert_array_equal(ours[name], values)
 
 
 def test_a_head_without_bias_scores_like_one_with_zero_bias():
@@ -157,12 +157,12 @@ def test_calls_from_several_threads_leave_blas_as_it_was(monkeypatch):
 
     monkeypatch.setattr(logits, "COMPILE_ROWS", 100)
     head, z = any_head(5, 8), np.random.default_rng(8).normal(size=(2000, 8)).astype(np.float32)
-    before, found = blas_threads(), []
-    threads = [threading.Thread(target=lambda: found.append(scores(head, z)["max"])) for _ in range(4)]
+    before, threads_seen = blas_threads(), []
+    threads = [threading.Thread(target=lambda: threads_seen.append(scores(head, z)["max"])) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert blas_threads() == before
-    assert len(found) == 4
-    assert all((values == found[0]).all() for values in found)
+    assert len(threads_seen) == 4
+    assert all((values == threads_seen[0]).all() for values in threads_seen)

@@ -33,6 +33,29 @@ def test_classes_that_are_never_predicted_have_no_mean_softmax(world):
     assert np.isfinite(fitted.uncertainty(1e3 * rows)).all(), "also where the softmax saturates"
 
 
+def test_gradnorm_is_the_norm_of_the_gradient_by_finite_differences(world):
+    head, _, rows = world
+
+    def loss(weight, z):
+        logits = weight @ z + head.bias
+        return -sum(logits - np.log(np.exp(logits).sum()))
+
+    for z in rows[:3]:
+        total, step = 0.0, 1e-6
+        for place in np.ndindex(head.weight.shape):
+            shift = np.zeros_like(head.weight)
+            shift[place] = step
+            total += abs(loss(head.weight + shift, z) - loss(head.weight - shift, z)) / (2 * step)
+        assert GradNorm().fit(head).uncertainty(z[None])[0] == pytest.approx(-total, rel=1e-6)
+
+
+def test_where_the_softmax_saturates_kl_matching_is_minus_the_log_of_the_class_s_own_mean(world):
+    head, train, rows = world
+    fitted, sharp = KLMatching().fit(head, train), 1e4 * rows
+    own = (sharp @ head.weight.T + head.bias).argmax(axis=1)
+    np.testing.assert_allclose(fitted.uncertainty(sharp), -fitted.state()["log_means"][:, own].max(axis=0), rtol=1e-12)
+
+
 def test_gradnorm_is_the_norm_of_the_gradient_that_torch_finds(world):
     torch = pytest.importorskip("torch")
     head, _, rows = world

@@ -85,12 +85,12 @@ def test_mahalanobis_distances_equal_scikit_learn(digits):
 def test_mahalanobis_distances_equal_scikit_learn_on_digits_with_dead_units(digits):
     head, train, z = digits
     nearest, background = by_scikit_learn(train.array(), train.labels, z)
-    found = Mahalanobis().fit(head, train)
-    np.testing.assert_allclose(found.uncertainty(z), nearest, rtol=1e-6)
+    fitted = Mahalanobis().fit(head, train)
+    np.testing.assert_allclose(fitted.uncertainty(z), nearest, rtol=1e-6)
     relative = RelativeMahalanobis().fit(head, train)
     np.testing.assert_allclose(relative.uncertainty(z), nearest - background, rtol=1e-6, atol=1e-6)
-    assert found.conditioning_[0].rank == 61
-    assert "3 directions" in found.conditioning_[0].remedy
+    assert fitted.conditioning_[0].rank == 61
+    assert "3 directions" in fitted.conditioning_[0].remedy
     assert len(relative.conditioning_) == 2
 
 
@@ -102,8 +102,8 @@ def test_mahalanobis_orders_classes_as_linear_discriminant_analysis():
     precision = np.linalg.inv(moments.tied_covariance)
     distances = np.stack([np.einsum("ij,jk,ik->i", z - m, precision, z - m) for m in moments.means], axis=1)
     np.testing.assert_allclose((distances[:, 0] - distances[:, 1]) / 2, peer.decision_function(z), rtol=1e-6)
-    found = Mahalanobis().fit(any_head(2, 8), FeatureSet(z, labels)).uncertainty(z)
-    np.testing.assert_allclose(found, distances.min(axis=1), rtol=1e-9)
+    scores = Mahalanobis().fit(any_head(2, 8), FeatureSet(z, labels)).uncertainty(z)
+    np.testing.assert_allclose(scores, distances.min(axis=1), rtol=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
@@ -140,25 +140,25 @@ def test_tight_classes_far_apart_keep_their_digits():
     labels = np.arange(4000) % 4
     noise = rng.normal(size=(4000, 6))
     z = 1e9 * rng.normal(size=(4, 6))[labels] + noise
-    found = Mahalanobis().fit(any_head(4, 6), FeatureSet(z, labels)).uncertainty(z)
-    assert found.mean() == pytest.approx(6, rel=1e-2)
+    scores = Mahalanobis().fit(any_head(4, 6), FeatureSet(z, labels)).uncertainty(z)
+    assert scores.mean() == pytest.approx(6, rel=1e-2)
 
 
 @pytest.mark.parametrize("cls", [Mahalanobis, RelativeMahalanobis])
 def test_fewer_rows_than_features_give_finite_distances_and_a_remedy(cls):
     z, labels = clusters(0, rows=40, width=100, dtype=np.float32)
-    found = cls().fit(any_head(4, 100), FeatureSet(z, labels))
-    assert np.isfinite(found.uncertainty(clusters(1, width=100)[0])).all()
-    assert found.conditioning_[0].rank == 36
-    assert ("pseudo-inverse" if cls is Mahalanobis else "common ridge") in found.conditioning_[0].remedy
+    fitted = cls().fit(any_head(4, 100), FeatureSet(z, labels))
+    assert np.isfinite(fitted.uncertainty(clusters(1, width=100)[0])).all()
+    assert fitted.conditioning_[0].rank == 36
+    assert ("pseudo-inverse" if cls is Mahalanobis else "common ridge") in fitted.conditioning_[0].remedy
 
 
 def test_a_class_without_rows_attracts_nothing():
     z, labels = clusters(0, classes=3)
     kept = labels != 1
     nearest, _ = by_scikit_learn(z[kept], labels[kept], z)
-    found = Mahalanobis().fit(any_head(3, 8), FeatureSet(z[kept], labels[kept])).uncertainty(z)
-    np.testing.assert_allclose(found, nearest, rtol=1e-9)
+    scores = Mahalanobis().fit(any_head(3, 8), FeatureSet(z[kept], labels[kept])).uncertainty(z)
+    np.testing.assert_allclose(scores, nearest, rtol=1e-9)
 
 
 @pytest.mark.parametrize("cls", [Mahalanobis, RelativeMahalanobis])
@@ -202,7 +202,9 @@ def test_plus_plus_is_scikit_learns_distance_between_directions(plus, plain):
     np.testing.assert_allclose(fitted.uncertainty(1e3 * rows), expected, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize(("rows", "width", "normalise"), [(370, 200, False), (370, 200, True), (740, 1280, False)])
+@pytest.mark.parametrize(
+    ("rows", "width", "normalise"), [(370, 200, False), (370, 200, True), (740, 1280, False), (740, 1280, True)]
+)
 def test_relative_mahalanobis_does_not_invert_where_rows_are_fewer_than_features(rows, width, normalise):
     """10 or 20 rows of each of 37 classes; with each covariance inverted by itself far rows get the lowest scores."""
     rng = np.random.default_rng(0)
@@ -224,6 +226,46 @@ def test_relative_mahalanobis_does_not_invert_where_rows_are_fewer_than_features
     gap = np.linalg.eigvalsh(within @ within.T - whole @ whole.T)
     assert gap.min() > -1e-8 * gap.max()
     assert np.isfinite(fitted.uncertainty(z)).all()
+
+
+def shrunk_relative_distance(z, labels, row):
+    """The definition for one row: both covariances shrunk by Chen's l (eq. 23, n = rows - classes) to one ridge."""
+    rows, width = z.shape
+    means = [z[labels == k].mean(axis=0) for k in range(labels.max() + 1)]
+    within = sum(np.outer(z[i] - means[labels[i]], z[i] - means[labels[i]]) for i in range(rows)) / rows
+    whole = sum(np.outer(one - z.mean(axis=0), one - z.mean(axis=0)) for one in z) / rows
+    trace, squares, n = np.trace(within), np.trace(within @ within), rows - len(means)
+    share = ((1 - 2 / width) * squares + trace**2) / ((n + 1 - 2 / width) * (squares - trace**2 / width))
+    ridge = share * trace / width * np.eye(width)
+    inverse, background = (np.linalg.inv((1 - share) * s + ridge) for s in (within, whole))
+    distances = [(row - mean) @ inverse @ (row - mean) for mean in means]
+    return min(distances) - (row - z.mean(axis=0)) @ background @ (row - z.mean(axis=0))
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+def test_relative_mahalanobis_of_few_rows_is_its_definition_row_by_row(normalise):
+    z, labels = clusters(6, rows=60, width=50)
+    queries = clusters(7, rows=20, width=50)[0]
+    fitted = RelativeMahalanobis(normalise=normalise).fit(any_head(4, 50), (z, labels))
+    if normalise:
+        z, queries = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (z, queries))
+    expected = [shrunk_relative_distance(z, labels, row) for row in queries]
+    np.testing.assert_allclose(fitted.uncertainty(queries), expected, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("rows", [30, 400])
+def test_relative_mahalanobis_reads_one_direction_less_than_there_are_classes(rows):
+    """A step that changes no class's distance relative to another's is unseen, however long and with any rows."""
+    z, labels = clusters(8, rows=rows, width=20, classes=3)
+    head = any_head(3, 20)
+    fitted, distance = (cls().fit(head, (z, labels)) for cls in (RelativeMahalanobis, Mahalanobis))
+    means = fitted._means - fitted._means[0]
+    step = np.random.default_rng(0).normal(size=20)
+    step -= np.linalg.lstsq(means.T, step, rcond=None)[0] @ means
+    moved = z[:10] + 100 * np.linalg.solve(fitted._whitening.matrix.T, step)
+    before = fitted.uncertainty(z[:10])
+    np.testing.assert_allclose(fitted.uncertainty(moved), before, atol=1e-6 * np.abs(distance.uncertainty(moved)).max())
+    assert (distance.uncertainty(moved) > 1000 * distance.uncertainty(z[:10])).all()
 
 
 def test_the_shrinkage_is_scikit_learns_oas():
@@ -278,15 +320,33 @@ def test_residual_is_the_distance_from_the_principal_subspace(digits):
     np.testing.assert_allclose(Residual(dim=20).fit(head, train).uncertainty(rows), expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("dim", [5, 20])
+def test_the_residual_of_directions_is_the_sine_of_the_angle_with_the_subspace(digits, dim):
+    head, train, rows = digits
+    unit = train.array().astype(float)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    values, vectors = np.linalg.eigh(sum(np.outer(n, n) for n in unit))
+    basis = vectors[:, np.argsort(values)[::-1][:dim]]
+    expected = []
+    for z in rows.astype(float):
+        inside = basis @ (basis.T @ z)
+        cosine = z @ inside / (np.linalg.norm(z) * np.linalg.norm(inside))
+        expected.append(np.sin(np.arccos(min(cosine, 1.0))))
+    found = Residual(dim=dim, normalise=True).fit(head, train)
+    np.testing.assert_allclose(found.uncertainty(rows), expected, rtol=1e-4)
+    same = Residual(dim=dim, normalise=True).fit(head, train, moments=ClassMoments.of(train.array(), train.labels, 10))
+    np.testing.assert_array_equal(same.uncertainty(rows), found.uncertainty(rows))
+
+
 @pytest.mark.parametrize("dim", [0, 10, 32, 50])
 def test_vim_equals_its_definition_on_digits(digits, dim):
     head, train, z = digits
-    found = ViM(dim=dim).fit(head, train).uncertainty(z)
+    scores = ViM(dim=dim).fit(head, train).uncertainty(z)
     virtual, logits = by_definition_vim(head, train.array().astype(float), z.astype(float), dim)
-    np.testing.assert_allclose(found, virtual - logsumexp(logits, axis=1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(scores, virtual - logsumexp(logits, axis=1), rtol=1e-4, atol=1e-4)
     # The authors' score is the virtual class's softmax probability; the score here is its log-odds.
     probability = softmax(np.column_stack([logits, virtual]), axis=1)[:, -1]
-    np.testing.assert_allclose(1 / (1 + np.exp(-found)), probability, rtol=1e-3)
+    np.testing.assert_allclose(1 / (1 + np.exp(-scores)), probability, rtol=1e-3)
 
 
 @pytest.mark.parametrize(("width", "dim"), [(8, 4), (512, 256), (767, 383), (768, 512), (1280, 512), (2048, 1000)])
@@ -307,27 +367,27 @@ def test_vim_does_not_change_when_features_and_head_rotate_together(seed, dim):
 
 def test_vim_keeps_some_residual_where_the_features_span_few_directions():
     z, _ = clusters(0, rows=30, width=100)
-    found = ViM().fit(any_head(4, 100), FeatureSet(z))
-    assert found.dim_ == 15
-    assert "reduced" in found.conditioning_[0].remedy
-    assert np.isfinite(found.uncertainty(clusters(1, width=100)[0])).all()
-    assert np.isfinite(found.alpha_)
+    fitted = ViM().fit(any_head(4, 100), FeatureSet(z))
+    assert fitted.dim_ == 15
+    assert "reduced" in fitted.conditioning_[0].remedy
+    assert np.isfinite(fitted.uncertainty(clusters(1, width=100)[0])).all()
+    assert np.isfinite(fitted.alpha_)
 
 
 def test_vim_of_rows_at_the_origin_is_the_energy():
     head = any_head(3, 4, bias=False)
-    found = ViM().fit(head, FeatureSet(np.zeros((5, 4))))
-    assert found.alpha_ == 0
+    fitted = ViM().fit(head, FeatureSet(np.zeros((5, 4))))
+    assert fitted.alpha_ == 0
     z = clusters(0, width=4)[0]
-    np.testing.assert_allclose(found.uncertainty(z), -logsumexp(head.logits(z), axis=1), rtol=1e-9)
+    np.testing.assert_allclose(fitted.uncertainty(z), -logsumexp(head.logits(z), axis=1), rtol=1e-9)
 
 
 def test_vim_survives_a_head_whose_rows_sum_to_zero():
     rng = np.random.default_rng(0)
     weight = rng.normal(size=(5, 12))
     head = Head((weight - weight.mean(axis=0)).astype(np.float32), rng.normal(size=5).astype(np.float32))
-    found = ViM().fit(head, FeatureSet(clusters(0, width=12)[0]))
-    assert np.linalg.norm(found.state()["origin"]) < 10
+    fitted = ViM().fit(head, FeatureSet(clusters(0, width=12)[0]))
+    assert np.linalg.norm(fitted.state()["origin"]) < 10
 
 
 @pytest.mark.parametrize("dim", [-1, 8, 100])
@@ -360,8 +420,8 @@ def test_gen_orders_saturated_rows_as_two_hundred_digits_do():
     logits[np.arange(300), rng.integers(0, 10, 300)] += rng.uniform(40, 140, 300).astype(np.float32)
     with mpmath.workdps(200):
         values = [exact_gen(row, 0.1, 100) for row in logits]
-    found = log_generalised_entropy(logits)
-    assert (np.diff(found[sorted(range(300), key=values.__getitem__)]) > 0).all()
+    scores = log_generalised_entropy(logits)
+    assert (np.diff(scores[sorted(range(300), key=values.__getitem__)]) > 0).all()
 
 
 def test_gen_is_finite_at_any_margin():
@@ -389,11 +449,11 @@ def test_gen_of_the_uniform_softmax_is_the_largest():
 
 def test_gen_reads_the_head_and_its_plain_value_is_the_papers(digits):
     head, _, z = digits
-    found = GEN().fit(head)
+    fitted = GEN().fit(head)
     s = softmax(z.astype(float) @ head.weight.T.astype(float) + head.bias, axis=1)
     expected = (s**0.1 * (1 - s) ** 0.1).sum(axis=1)
-    np.testing.assert_allclose(np.exp(found.uncertainty(z)), expected, rtol=1e-5)
-    np.testing.assert_allclose(found.plain(z), expected, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(fitted.uncertainty(z)), expected, rtol=1e-5)
+    np.testing.assert_allclose(fitted.plain(z), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("params", [{"gamma": 0.0}, {"gamma": float("nan")}, {"top": 0}])

@@ -47,8 +47,8 @@ def test_features_are_scaled_by_how_much_of_them_the_largest_hold(world, score, 
 @pytest.mark.parametrize("score", [Scale, AshS])
 def test_a_row_of_zeros_has_the_energy_of_the_bias(world, score):
     head, train, _ = world
-    found = score().fit(head, train).uncertainty(np.zeros((1, 40)))
-    np.testing.assert_allclose(found, -logsumexp(head.bias), rtol=1e-12)
+    scores = score().fit(head, train).uncertainty(np.zeros((1, 40)))
+    np.testing.assert_allclose(scores, -logsumexp(head.bias), rtol=1e-12)
 
 
 @pytest.mark.parametrize("score", [Scale, AshS])
@@ -59,6 +59,14 @@ def test_features_that_no_relu_made_are_refused(world, score):
         score().fit(head, gelu_like)
     hardly = train.array() - 1e-4 * (train.array() == 0)  # swish after pooling: next to nothing below 0
     assert np.isfinite(score().fit(head, hardly).uncertainty(hardly)).all()
+
+
+def test_react_refuses_features_of_which_its_quantile_would_leave_nothing(world):
+    head, train, rows = world
+    sparse = train.array() * (np.arange(40) % 12 == 0)
+    with pytest.raises(SoftscopeError, match=r"the 0\.9 quantile of the activations of train is 0, so that nothing"):
+        ReAct().fit(head, sparse)
+    assert len(np.unique(ReAct(quantile=0.97).fit(head, sparse).uncertainty(rows))) == len(rows)
 
 
 @pytest.mark.parametrize("bad", [0.0, 1.0, -0.2, float("nan")])

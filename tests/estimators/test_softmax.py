@@ -74,9 +74,9 @@ def test_entropy_is_accurate_down_to_the_smallest_normal_number(dtype, margins, 
     rng = np.random.default_rng(3)
     logits = np.sort(rng.normal(0, 1, (len(margins), 7)), axis=1).astype(dtype)
     logits[:, -1] = logits[:, -2] + margins.astype(dtype)
-    found = sm.entropy(logits)
-    assert found.dtype == dtype
-    for row, value in zip(logits, found):
+    entropies = sm.entropy(logits)
+    assert entropies.dtype == dtype
+    for row, value in zip(logits, entropies):
         true = exact(row)[1]
         assert abs(mpmath.mpf(float(value)) - true) <= relative * true
 

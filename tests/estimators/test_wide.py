@@ -6,7 +6,7 @@ import pytest
 from softscope.estimators import estimator
 from softscope.features import FeatureSet
 from softscope.geometry import plane
-from softscope.guard.reference_formulas import REFERENCES
+from softscope.guard.reference_formulas import plan_of
 from softscope.head import Head
 from softscope.mixture import ClassMoments, moments
 
@@ -29,54 +29,54 @@ def test_scores_are_those_of_eigenvectors(name, rows, dead, monkeypatch):
     head, train, z = _made(rows, dead)
     expected = estimator(name).fit(head, train)
     monkeypatch.setattr(moments, "WIDE", 8)
-    found = estimator(name).fit(head, train)
-    np.testing.assert_allclose(found.uncertainty(z), expected.uncertainty(z), rtol=1e-7)
-    assert [line.rank for line in found.conditioning_] == [line.rank for line in expected.conditioning_]
-    restored = estimator(name).restore(head, found.state())
-    np.testing.assert_allclose(restored.uncertainty(z), found.uncertainty(z), rtol=1e-12)
+    fitted = estimator(name).fit(head, train)
+    np.testing.assert_allclose(fitted.uncertainty(z), expected.uncertainty(z), rtol=1e-7)
+    assert [line.rank for line in fitted.conditioning_] == [line.rank for line in expected.conditioning_]
+    restored = estimator(name).restore(head, fitted.state())
+    np.testing.assert_allclose(restored.uncertainty(z), fitted.uncertainty(z), rtol=1e-12)
     torch = pytest.importorskip("torch")
-    plan = REFERENCES[found.info.name](found, found.state())
+    plan = plan_of(fitted)
     constants = {key: torch.from_numpy(np.array(value, np.float64)) for key, value in plan.constants.items()}
     exported = plan.formula(torch.from_numpy(z), torch.from_numpy(head.logits(z)), constants)
-    np.testing.assert_allclose(exported.numpy(), found.uncertainty(z), rtol=1e-6)
+    np.testing.assert_allclose(exported.numpy(), fitted.uncertainty(z), rtol=1e-6)
 
 
 def test_nothing_off_the_subspace_is_lost_to_rounding(monkeypatch):
     """Rows that lie in the principal subspace but for 1e-7 of their norm keep their distance from it."""
     head, train, _ = _made(HEIGHT)
     monkeypatch.setattr(moments, "WIDE", 8)
-    found = estimator("residual(dim=5)").fit(head, train)
-    state = found.state()
+    fitted = estimator("residual(dim=5)").fit(head, train)
+    state = fitted.state()
     inside, normal = state["principal"].T, np.linalg.svd(state["principal"].T)[2][-1]
     rows = state["origin"] + 10 * inside + 1e-6 * normal
-    np.testing.assert_allclose(found.uncertainty(rows), 1e-6, rtol=1e-6)
+    np.testing.assert_allclose(fitted.uncertainty(rows), 1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("rows", "dead"), [(HEIGHT, 0), (WIDTH - 8, 0), (HEIGHT, 2)])
 def test_rank_and_root_of_all_rows(rows, dead, monkeypatch):
     _, train, _ = _made(rows, dead)
     monkeypatch.setattr(moments, "WIDE", 8)
-    found = ClassMoments.of(train.array(), train.labels, CLASSES)
+    class_moments = ClassMoments.of(train.array(), train.labels, CLASSES)
     covariance = np.cov(train.array().T, bias=True)
-    assert found.total_rank == np.linalg.matrix_rank(covariance)
-    np.testing.assert_allclose(found.total_root.T @ found.total_root, covariance, atol=1e-9)
+    assert class_moments.total_rank == np.linalg.matrix_rank(covariance)
+    np.testing.assert_allclose(class_moments.total_root.T @ class_moments.total_root, covariance, atol=1e-9)
 
 
 def test_a_shared_covariance_needs_no_pass_where_moments_are_at_hand():
     head, train, z = _made(HEIGHT)
     at_hand = ClassMoments.of(train.array(), train.labels, CLASSES)
-    expected, found = (
+    expected, ours = (
         estimator("density(covariance='tied')").fit(head, train, moments=given) for given in (None, at_hand)
     )
-    np.testing.assert_allclose(found.uncertainty(z), expected.uncertainty(z), rtol=1e-9)
-    assert found.mixture_.history == pytest.approx(expected.mixture_.history)
+    np.testing.assert_allclose(ours.uncertainty(z), expected.uncertainty(z), rtol=1e-9)
+    assert ours.mixture_.history == pytest.approx(expected.mixture_.history)
 
 
 def test_the_plane_of_few_wide_rows_is_that_of_their_singular_vectors(monkeypatch):
     rows = np.random.default_rng(0).normal(size=(20, 60)) * np.linspace(3, 0.1, 60)
     expected = plane.Plane.principal(rows[:12], rows[12:])
     monkeypatch.setattr(plane, "_SMALL", 0)
-    found = plane.Plane.principal(rows[:12], rows[12:])
-    np.testing.assert_allclose(found.axes, expected.axes, atol=1e-9)
+    own_plane = plane.Plane.principal(rows[:12], rows[12:])
+    np.testing.assert_allclose(own_plane.axes, expected.axes, atol=1e-9)
     same = plane.Plane.principal(np.ones((3, 9), np.float32))
     assert not same.project(np.ones((2, 9))).any()

@@ -57,12 +57,16 @@ class _TooLong(BaseException):
 def run(cases: int, seed: int = 0, formats: tuple[Format, ...] = FORMATS) -> list[Failure]:
     """`cases` damaged files in all, the same number of each format; what broke the promise."""
     failures = []
+    before = logging.root.manager.disable
     logging.disable(logging.WARNING)  # a damaged checkpoint is a warning and a new start
-    with tempfile.TemporaryDirectory() as folder:
-        each = -(-cases // len(formats))
-        for index, format_ in enumerate(formats):
-            made = _Made(format_, Path(folder) / str(index))
-            failures += [failure for number in range(each) if (failure := made.case(seed, number)) is not None]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            each = -(-cases // len(formats))
+            for index, format_ in enumerate(formats):
+                made = _Made(format_, Path(folder) / str(index))
+                failures += [failure for number in range(each) if (failure := made.case(seed, number)) is not None]
+    finally:
+        logging.disable(before)
     return failures
 
 

@@ -70,10 +70,10 @@ def _extract_again(path: Path) -> object:
     words = ["extract", str(path.with_name("m.onnx")), str(path.with_suffix(".npz")), "-q", "-o", str(path.parent)]
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         app([*words, "--mean", "0", "--std", "1"], standalone_mode=False)
-    found = FeatureSet.open(path).array().shape
-    if found != (6, 5):
-        raise AssertionError(f"features of shape {found}")
-    return found
+    shape = FeatureSet.open(path).array().shape
+    if shape != (6, 5):
+        raise AssertionError(f"features of shape {shape}")
+    return shape
 
 
 def _guarded(folder: Path) -> Path:

@@ -37,14 +37,14 @@ def complex_step(function, row):
 @pytest.mark.parametrize(("classes", "features"), SIZES)
 def test_the_field_of_u_max_is_its_gradient(classes, features):
     head, z = random_head(classes, features, seed=classes)
-    for row, found in zip(z, max_field(head, z)):
+    for row, field in zip(z, max_field(head, z)):
         lead = int((head.weight @ row + head.bias).argmax())
 
         def u_max(point, lead=lead):
             logits = head.weight @ point + head.bias
             return -1.0 / np.exp(logits - logits[lead]).sum()
 
-        np.testing.assert_allclose(found, complex_step(u_max, row), atol=1e-12)
+        np.testing.assert_allclose(field, complex_step(u_max, row), atol=1e-12)
 
 
 @pytest.mark.parametrize(("classes", "features"), SIZES)
@@ -56,8 +56,8 @@ def test_the_field_of_u_entropy_is_its_gradient(classes, features):
         log_s = logits - logsumexp(logits)
         return -(np.exp(log_s) * log_s).sum()
 
-    for row, found in zip(z, entropy_field(head, z)):
-        np.testing.assert_allclose(found, complex_step(u_entropy, row), atol=1e-12)
+    for row, field in zip(z, entropy_field(head, z)):
+        np.testing.assert_allclose(field, complex_step(u_entropy, row), atol=1e-12)
 
 
 @pytest.mark.parametrize(("classes", "features"), SIZES)
@@ -71,13 +71,13 @@ def test_all_three_fields_agree_with_autograd(classes, features):
         torch.distributions.MultivariateNormal(torch.tensor(m), torch.tensor(c)).log_prob(points) + np.log(w)
         for w, m, c in zip(weights, means, covariances)
     ]
-    for found, value in [
+    for field, value in [
         (max_field(head, z), -s.max(dim=1).values),
         (entropy_field(head, z), -(s * s.log()).sum(dim=1)),
         (density_field(weights, means, covariances, z), -torch.logsumexp(torch.stack(parts), dim=0)),
     ]:
         (expected,) = torch.autograd.grad(value.sum(), points, retain_graph=True)
-        np.testing.assert_allclose(found, expected.numpy(), atol=1e-6, rtol=1e-6)
+        np.testing.assert_allclose(field, expected.numpy(), atol=1e-6, rtol=1e-6)
 
 
 def test_fields_keep_their_digits_where_softmax_saturates():
@@ -106,8 +106,8 @@ def test_the_field_of_u_density_is_its_gradient(count, features):
         parts = np.log(weights) - 0.5 * logdets - 0.5 * np.einsum("ch,chg,cg->c", offsets, inverses, offsets)
         return -logsumexp(parts)
 
-    for row, found in zip(z, density_field(weights, means, covariances, z)):
-        np.testing.assert_allclose(found, complex_step(u_density, row), rtol=1e-8, atol=1e-10)
+    for row, field in zip(z, density_field(weights, means, covariances, z)):
+        np.testing.assert_allclose(field, complex_step(u_density, row), rtol=1e-8, atol=1e-10)
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 10_000))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.integrate import dblquad
 from scipy.stats import chi2
 
-from softscope import FeatureSet, Head
+from softscope import FeatureSet, Head, geometry
 from softscope.errors import SoftscopeError
 from softscope.estimators import MaxProbability
 from softscope.geometry import (
@@ -15,10 +15,8 @@ from softscope.geometry import (
     SlabRegion,
     confidence_threshold,
     density_region,
-    ellipsoid_region,
     entropy_region,
     exact_region,
-    gaussian_coverage,
     linear_region,
     optimal_structure,
     projection,
@@ -114,9 +112,9 @@ def test_for_two_classes_slab_exact_linear_and_entropy_regions_are_one():
 
 def test_the_erf_form_agrees_with_the_exact_offset_for_separable_classes():
     apart = KnownMixture([0.4, 0.6], [[4.0, 0.0], [-4.0, 1.0]], TWO.covariances)
-    assert gaussian_coverage(projection(PAIR, apart), slab_offset(PAIR, apart)) == pytest.approx(0.9, rel=1e-6)
+    assert geometry.gaussian_coverage(projection(PAIR, apart), slab_offset(PAIR, apart)) == pytest.approx(0.9, rel=1e-6)
     near = KnownMixture([0.4, 0.6], [[0.5, 0.0], [-0.5, 1.0]], TWO.covariances)
-    assert abs(gaussian_coverage(projection(PAIR, near), slab_offset(PAIR, near)) - 0.9) > 1e-2
+    assert abs(geometry.gaussian_coverage(projection(PAIR, near), slab_offset(PAIR, near)) - 0.9) > 1e-2
 
 
 def test_the_slab_is_for_two_classes_only():
@@ -126,13 +124,13 @@ def test_the_slab_is_for_two_classes_only():
 
 def test_one_gaussian_has_the_chi_square_ellipsoid():
     one = KnownMixture([1.0], [[1.0, -1.0, 0.0]], [np.diag([0.1, 1.0, 5.0])])
-    assert ellipsoid_region(one, 0.05).sizes[0] == pytest.approx(chi2.isf(0.05, 3), rel=1e-9)
+    assert geometry.ellipsoid_region(one, 0.05).sizes[0] == pytest.approx(chi2.isf(0.05, 3), rel=1e-9)
 
 
 def test_ellipsoids_of_separated_components_are_the_density_region():
     apart = KnownMixture([0.2, 0.8], [[6.0, 0.0], [-6.0, 0.0]], [np.eye(2) * 0.3, np.diag([2.0, 0.5])])
     z = np.random.default_rng(0).uniform(-9, 9, (20_000, 2))
-    exact, ellipsoids = density_region(apart, 0.05).contains(z), ellipsoid_region(apart, 0.05).contains(z)
+    exact, ellipsoids = density_region(apart, 0.05).contains(z), geometry.ellipsoid_region(apart, 0.05).contains(z)
     assert (exact != ellipsoids).mean() < 1e-3
     assert 0.02 < 1 - exact.mean() < 0.5
 
@@ -177,9 +175,9 @@ def test_the_share_of_a_disc_agrees_with_quadrature():
 
 def test_the_standard_error_is_honest_and_never_zero():
     region = linear_region(PAIR, 1.0)
-    found = [share_of_disc(region, 1.5, samples=2_000, seed=seed) for seed in range(200)]
-    spread = np.std([share.value for share in found])
-    assert spread == pytest.approx(found[0].standard_error, rel=0.2)
+    shares = [share_of_disc(region, 1.5, samples=2_000, seed=seed) for seed in range(200)]
+    spread = np.std([share.value for share in shares])
+    assert spread == pytest.approx(shares[0].standard_error, rel=0.2)
     assert share_of_disc(linear_region(PAIR, -1.0), 1.0, samples=1000).standard_error > 0
 
 
@@ -213,6 +211,17 @@ def test_region_sizes_of_a_trained_head_say_how_much_room_there_is():
     larger = region_sizes(head, train, epsilon=0.3, samples=20_000)
     assert larger.ball["max"].value > sizes.ball["max"].value
     assert "density" not in larger.ball
+
+
+def test_whatever_people_pass_as_training_features_is_taken(tmp_path):
+    rng = np.random.default_rng(0)
+    head, z = optimal_structure(3, 8, norm=3.0, seed=1), rng.standard_normal((300, 8)).astype(np.float32)
+    train = FeatureSet(z)
+    train.save(tmp_path / "z.safetensors")
+    expected = region_sizes(head, train, samples=500)
+    for own in (z, z.tolist(), (z, np.zeros(300, int)), tmp_path / "z.safetensors"):
+        sizes = region_sizes(head, own, samples=500)
+        assert (sizes.ball, sizes.gaussian) == (expected.ball, expected.gaussian)
 
 
 def test_the_gaussian_reference_has_the_mean_and_the_covariance_of_training():

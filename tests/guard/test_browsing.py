@@ -53,10 +53,10 @@ def guarded(tmp_path_factory):
 def runtime():
     """npm's onnxruntime-web, where `make` or the variable ONNXRUNTIME_WEB puts it."""
     places = os.environ.get("ONNXRUNTIME_WEB", ""), f"{sys.prefix}/node_modules/onnxruntime-web/dist"
-    found = next((Path(place) for place in places if place and Path(place).is_dir()), None)
-    if found is None:
+    folder = next((Path(place) for place in places if place and Path(place).is_dir()), None)
+    if folder is None:
         pytest.skip("onnxruntime-web is not here: npm install --prefix .venv onnxruntime-web")
-    return found
+    return folder
 
 
 def opened(visit, path):

@@ -112,8 +112,8 @@ def test_p_values_of_fresh_scores_are_uniform_on_their_grid():
     rng = np.random.default_rng(0)
     n, draws = 19, 20_000
     scores = rng.standard_cauchy((draws, n + 1))
-    found = [round(20 * p_values(row[:n], row[n:])[0]) for row in scores]
-    counts = np.bincount(found, minlength=21)[1:]
+    ranks = [round(20 * p_values(row[:n], row[n:])[0]) for row in scores]
+    counts = np.bincount(ranks, minlength=21)[1:]
     assert counts.sum() == draws
     assert stats.chisquare(counts).pvalue > 1e-3
 
@@ -169,9 +169,9 @@ def test_the_kept_rate_is_the_beta_law_of_scipy_and_never_above_the_promise(rate
 def test_discoveries_are_those_of_scipys_benjamini_hochberg(values, rate):
     p = np.array(values)
     adjusted = stats.false_discovery_control(p, method="bh")
-    found = benjamini_hochberg(p, rate)
+    discovered = benjamini_hochberg(p, rate)
     clear = np.abs(adjusted - rate) > 1e-12
-    np.testing.assert_array_equal(found[clear], (adjusted <= rate)[clear])
+    np.testing.assert_array_equal(discovered[clear], (adjusted <= rate)[clear])
 
 
 def test_the_false_discovery_rate_is_kept_with_p_values_that_share_their_calibration():
@@ -179,8 +179,8 @@ def test_the_false_discovery_rate_is_kept_with_p_values_that_share_their_calibra
     shares = []
     for _ in range(1500):
         fresh = np.concatenate([rng.normal(size=80), rng.normal(3.5, 1, size=20)])
-        found = benjamini_hochberg(p_values(rng.normal(size=400), fresh), 0.2)
-        shares.append(found[:80].sum() / max(1, found.sum()))
+        discovered = benjamini_hochberg(p_values(rng.normal(size=400), fresh), 0.2)
+        shares.append(discovered[:80].sum() / max(1, discovered.sum()))
     error = np.std(shares) / np.sqrt(len(shares))
     assert np.mean(shares) < 0.2 * 80 / 100 + 4 * error
     assert np.mean(shares) > 0.1  # and not by finding nothing

@@ -92,19 +92,19 @@ def test_per_class_the_rate_holds_among_the_rows_taken_for_each_class(world):
         n, rows = int((groups == k).sum()), taken == k
         expected = (1 + (before[groups == k] >= scores[rows, None]).sum(axis=1)) / (n + 1)
         np.testing.assert_array_equal(each.p_values(fresh)[rows], expected)
-        found = int(0.1 * (n + 1))
-        low, high = stats.betabinom(rows.sum(), found, n + 1 - found).ppf([1e-4, 1 - 1e-4])
+        number = int(0.1 * (n + 1))
+        low, high = stats.betabinom(rows.sum(), number, n + 1 - number).ppf([1e-4, 1 - 1e-4])
         assert low <= each.alarms(fresh)[rows].sum() <= high
-        assert each.thresholds[k] == np.sort(before[groups == k])[-found]
+        assert each.thresholds[k] == np.sort(before[groups == k])[-number]
 
 
 def test_discoveries_are_the_strange_rows_of_a_batch(world, guard):
     batch = np.concatenate([world.fresh[:60], world.strange[:40]])
-    found = guard.discoveries(batch, 0.1)
+    discovered = guard.discoveries(batch, 0.1)
     adjusted = stats.false_discovery_control(guard.p_values(batch))
-    np.testing.assert_array_equal(found, adjusted <= 0.1)
-    assert found[60:].all()
-    assert found[:60].mean() < 0.25
+    np.testing.assert_array_equal(discovered, adjusted <= 0.1)
+    assert discovered[60:].all()
+    assert discovered[:60].mean() < 0.25
 
 
 def test_feature_sets_files_and_arrays_are_judged_alike(world, guard, tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softscope.errors import SoftscopeError
-from softscope.estimators import ESTIMATORS, Density
+from softscope.estimators import ESTIMATORS, NCI, Density, KernelDensity, Mahalanobis, NearestNeighbours, Residual
 from softscope.features import FeatureSet
 from softscope.files import read_safetensors, stream_safetensors
 from softscope.guard import Guard
@@ -43,6 +43,12 @@ def test_every_estimator_comes_back_with_the_same_scores_and_decisions(world, tm
         Density(covariance="spherical", neurons=5, seed=3),
         Density(components=3, init="kmeans"),
         Density(one_per_class=True, ridge=0.01),
+        Density(covariance="tied", normalise=True),
+        KernelDensity(normalise=True),
+        Mahalanobis(normalise=True),
+        NearestNeighbours(normalise=False),
+        Residual(normalise=True),
+        NCI(alpha=0.5),
     ],
     ids=str,
 )
@@ -73,12 +79,12 @@ def test_another_process_scores_to_1e_6_and_decides_the_same(world, guard, tmp_p
         "np.savez('found.npz', u=np.concatenate([g.uncertainty(row[None]) for row in z]), a=g.alarms(z))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    with np.load(tmp_path / "found.npz") as found:
+    with np.load(tmp_path / "found.npz") as loaded:
         scores = guard.uncertainty(world.fresh)
-        np.testing.assert_allclose(found["u"], scores, rtol=1e-6, atol=1e-6 * np.abs(scores).max())
+        np.testing.assert_allclose(loaded["u"], scores, rtol=1e-6, atol=1e-6 * np.abs(scores).max())
         away = np.abs(scores - guard.thresholds[0]) > 1e-5 * np.abs(scores).max()
         assert away.sum() > 390
-        np.testing.assert_array_equal(found["a"][away], guard.alarms(world.fresh)[away])
+        np.testing.assert_array_equal(loaded["a"][away], guard.alarms(world.fresh)[away])
 
 
 def test_the_same_guard_is_the_same_file(guard, tmp_path):

@@ -40,7 +40,7 @@ def entries(folder):
 @pytest.mark.parametrize("per_class", [False, True])
 def test_each_row_is_scored_once_in_order_as_the_guard_scores_it(world, source, tmp_path, per_class):
     guard = Guard.fit(world.head, world.train, world.calibration, "mahalanobis", 0.1, per_class=per_class)
-    found = score_file(guard, source, tmp_path / "out.parquet", batch=33)
+    summary = score_file(guard, source, tmp_path / "out.parquet", batch=33)
     table = pq.read_table(tmp_path / "out.parquet")
     assert table.column_names == COLUMNS
     assert json.loads(table.schema.metadata[b"classes"]) == list(world.head.classes)
@@ -52,9 +52,15 @@ def test_each_row_is_scored_once_in_order_as_the_guard_scores_it(world, source, 
     np.testing.assert_array_equal(table["predicted"], world.head.logits(world.fresh).argmax(axis=1))
     assert not np.any(table["bad"])
     alarms = int(guard.alarms(world.fresh).sum())
-    assert (found.rows, found.bad, found.alarms, found.promised, found.rate) == (400, 0, alarms, 0.1, alarms / 400)
-    assert (found.expected is None) == per_class
-    assert json.loads(json.dumps(found.to_dict()))["alarms"] == alarms
+    assert (summary.rows, summary.bad, summary.alarms, summary.promised, summary.rate) == (
+        400,
+        0,
+        alarms,
+        0.1,
+        alarms / 400,
+    )
+    assert (summary.expected is None) == per_class
+    assert json.loads(json.dumps(summary.to_dict()))["alarms"] == alarms
     assert entries(tmp_path) == ["in", "out.parquet"]
 
 
@@ -289,7 +295,7 @@ def bad_source(world, tmp_path):
 
 @pytest.mark.parametrize("batch", [60, 400])
 def test_flagged_rows_are_alarms_without_a_score_and_the_others_as_ever(world, guard, bad_source, tmp_path, batch):
-    found = score_file(guard, bad_source, tmp_path / "out.parquet", on_bad="flag", batch=batch)
+    summary = score_file(guard, bad_source, tmp_path / "out.parquet", on_bad="flag", batch=batch)
     table = read(tmp_path / "out.parquet")
     bad = [10, 120, 121, 399]
     assert np.flatnonzero(table["bad"]).tolist() == bad
@@ -299,7 +305,7 @@ def test_flagged_rows_are_alarms_without_a_score_and_the_others_as_ever(world, g
     expected = guard.uncertainty(world.fresh)[good]
     np.testing.assert_allclose(np.array(table["uncertainty"], float)[good], expected, rtol=1e-5)
     alarms = int(guard.alarms(world.fresh)[good].sum())
-    assert (found.rows, found.bad, found.alarms, found.rate) == (400, 4, alarms, alarms / 396)
+    assert (summary.rows, summary.bad, summary.alarms, summary.rate) == (400, 4, alarms, alarms / 396)
 
 
 @pytest.mark.parametrize("batch", [60, 400])
@@ -320,9 +326,9 @@ def test_scores_beyond_floating_point_are_flagged_too(world, guard, tmp_path, mo
         type(guard.estimator), "uncertainty", lambda self, z: np.where(z[:, 0] > 2.5, np.nan, uncertainty(self, z))
     )
     np.save(tmp_path / "z.npy", world.fresh)
-    found = score_file(guard, tmp_path / "z.npy", tmp_path / "out.parquet", on_bad="flag")
+    summary = score_file(guard, tmp_path / "z.npy", tmp_path / "out.parquet", on_bad="flag")
     beyond = world.fresh[:, 0] > 2.5
-    assert 0 < beyond.sum() == found.bad
+    assert 0 < beyond.sum() == summary.bad
     np.testing.assert_array_equal(read(tmp_path / "out.parquet")["bad"], beyond)
 
 
@@ -345,8 +351,8 @@ def test_a_failure_before_the_first_part_leaves_nothing(guard, bad_source, tmp_p
 
 def test_a_file_of_bad_rows_alone_is_flagged_whole(guard, tmp_path):
     np.save(tmp_path / "z.npy", np.full((9, 12), np.nan, np.float32))
-    found = score_file(guard, tmp_path / "z.npy", tmp_path / "out.parquet", on_bad="flag", batch=4)
-    assert (found.rows, found.bad, found.alarms, found.rate, found.expected) == (9, 9, 0, None, None)
+    summary = score_file(guard, tmp_path / "z.npy", tmp_path / "out.parquet", on_bad="flag", batch=4)
+    assert (summary.rows, summary.bad, summary.alarms, summary.rate, summary.expected) == (9, 9, 0, None, None)
     table = pq.read_table(tmp_path / "out.parquet")
     assert table["uncertainty"].null_count == 9
     assert table["alarm"].to_pylist() == [True] * 9

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from softscope.errors import SoftscopeError  # noqa: E402
-from softscope.estimators import ESTIMATORS, Density, Mahalanobis, NearestNeighbours  # noqa: E402
+from softscope.estimators import ESTIMATORS, Density, Mahalanobis, NearestNeighbours, Residual  # noqa: E402
 from softscope.features import FeatureSet  # noqa: E402
 from softscope.guard import Guard  # noqa: E402
 from softscope.head import Head  # noqa: E402
@@ -22,6 +22,7 @@ DENSITIES = [
     NearestNeighbours(k=3, max_rows=200),
     NearestNeighbours(k=3, normalise=False),
     Mahalanobis(normalise=True),
+    Residual(normalise=True),
 ]
 
 

@@ -162,10 +162,10 @@ def test_a_fingerprint_changes_with_the_images(tmp_path):
 
 def test_crop_takes_the_centre_of_the_resized_image_as_torchvision_does(tmp_path):
     pixels = picture(tmp_path / "flat" / "a.png", (50, 90))
-    (found,) = decoded(open_images(tmp_path / "flat"), size=28, crop=0.875, interpolation="bilinear", channels=3)
+    (images,) = decoded(open_images(tmp_path / "flat"), size=28, crop=0.875, interpolation="bilinear", channels=3)
     whole = Image.fromarray(pixels).resize((57, 32), Image.Resampling.BILINEAR)
     expected = np.asarray(whole)[2:30, 14:42]
-    assert np.array_equal(found, expected)
+    assert np.array_equal(images, expected)
     (squashed,) = decoded(open_images(tmp_path / "flat"), size=(20, 30), squash=True, channels=1)
     assert squashed.shape == (20, 30, 1)
 

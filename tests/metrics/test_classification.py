@@ -21,9 +21,9 @@ def classified():
 
 def test_accuracy_agrees_with_scikit_learn(classified):
     logits, labels = classified
-    found = accuracy(logits, labels)
-    assert found.value == accuracy_score(labels, logits.argmax(axis=1))
-    assert found == proportion(round(found.value * 5000), 5000)
+    share = accuracy(logits, labels)
+    assert share.value == accuracy_score(labels, logits.argmax(axis=1))
+    assert share == proportion(round(share.value * 5000), 5000)
 
 
 def test_cross_entropy_agrees_with_scikit_learn(classified):
@@ -49,8 +49,8 @@ def test_tiny_losses_and_huge_margins_stay_exact():
 
 
 def test_one_row_has_no_upper_bound():
-    found = cross_entropy(np.zeros((1, 2)), np.array([0]))
-    assert (found.value, found.low, found.high) == (pytest.approx(math.log(2)), 0.0, math.inf)
+    loss = cross_entropy(np.zeros((1, 2)), np.array([0]))
+    assert (loss.value, loss.low, loss.high) == (pytest.approx(math.log(2)), 0.0, math.inf)
 
 
 def test_equal_logits_go_to_the_first_class():

@@ -10,7 +10,7 @@ from scipy import stats
 
 from softscope.errors import SoftscopeError
 from softscope.metrics import discovery_bound, known_envelope
-from softscope.metrics.kernels import exceeding
+from softscope.metrics.compiled import exceeding
 
 
 def exceeded(bounds, calibrated, fresh):

@@ -1,4 +1,4 @@
-"""Sorting and counting: the compiled kernels against numpy, on what makes radix sorts hard."""
+"""Sorting and counting: the compiled loops against numpy, on what makes radix sorts hard."""
 
 import subprocess
 import sys
@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from softscope.metrics import kernels, order
+from softscope.metrics import compiled, order
 
 FLOATS = arrays(np.float64, st.integers(1, 60), elements=st.floats(allow_nan=False))
 
 
 @pytest.fixture
-def compiled(monkeypatch):
+def from_the_first(monkeypatch):
     monkeypatch.setattr(order, "COMPILED_FROM", 0)
 
 
@@ -36,7 +36,7 @@ def hard_cases():
 
 
 @pytest.mark.parametrize("scores", [pytest.param(scores, id=name) for name, scores in hard_cases()])
-def test_hard_cases_are_sorted_as_numpy_sorts_them(compiled, scores):
+def test_hard_cases_are_sorted_as_numpy_sorts_them(from_the_first, scores):
     before = scores.copy()
     np.testing.assert_array_equal(order.sort(scores), np.sort(scores))
     np.testing.assert_array_equal(scores, before)
@@ -52,7 +52,7 @@ def test_any_scores_are_sorted_as_numpy_sorts_them(scores):
 @given(FLOATS, FLOATS)
 def test_counts_are_those_of_searchsorted(scores, queries):
     scores, queries = np.sort(np.append(scores, queries[:3])), np.sort(queries)
-    below, upto = kernels.count(scores, queries)
+    below, upto = compiled.count(scores, queries)
     np.testing.assert_array_equal(below, np.searchsorted(scores, queries, "left"))
     np.testing.assert_array_equal(upto, np.searchsorted(scores, queries, "right"))
 
@@ -60,15 +60,15 @@ def test_counts_are_those_of_searchsorted(scores, queries):
 @given(FLOATS, FLOATS)
 def test_placements_are_those_of_numpy(low, high):
     low, high = np.sort(np.append(low, high[:3])), np.sort(high)
-    total, *squares = kernels.placements(low, high)
+    total, *squares = compiled.placements(low, high)
     expected, *expected_squares = order.placements(low, high)
     assert total == expected
     assert squares == pytest.approx(expected_squares, rel=1e-12, abs=1e-9)
 
 
-def test_without_numba_large_inputs_still_work(compiled, monkeypatch):
-    monkeypatch.setitem(sys.modules, "softscope.metrics.kernels", None)
-    monkeypatch.delattr("softscope.metrics.kernels")
+def test_without_numba_large_inputs_still_work(from_the_first, monkeypatch):
+    monkeypatch.setitem(sys.modules, "softscope.metrics.compiled", None)
+    monkeypatch.delattr("softscope.metrics.compiled")
     np.testing.assert_array_equal(order.sort(np.array([3.0, 1.0, 2.0])), [1.0, 2.0, 3.0])
 
 

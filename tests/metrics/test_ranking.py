@@ -63,8 +63,8 @@ class TestAuroc:
 
     @given(SCORES, SCORES)
     def test_swapping_the_sides_gives_one_minus_auroc(self, familiar, unfamiliar):
-        found, swapped = auroc(familiar, unfamiliar), auroc(unfamiliar, familiar)
-        ends = (1 - found.value, 1 - found.high, 1 - found.low)
+        areas, swapped = auroc(familiar, unfamiliar), auroc(unfamiliar, familiar)
+        ends = (1 - areas.value, 1 - areas.high, 1 - areas.low)
         assert (swapped.value, swapped.low, swapped.high) == pytest.approx(ends, abs=1e-12)
 
     @given(FEW_VALUES, FEW_VALUES)
@@ -74,9 +74,9 @@ class TestAuroc:
     @given(SCORES, st.randoms())
     def test_a_score_that_says_nothing_gets_one_half(self, scores, random):
         shuffled = random.sample(scores, len(scores))
-        found = auroc(scores, shuffled)
-        assert found.value == 0.5
-        assert found.contains(0.5)
+        area = auroc(scores, shuffled)
+        assert area.value == 0.5
+        assert area.contains(0.5)
 
     @pytest.mark.parametrize("decimals", [0, 1, 15])
     def test_agrees_with_scikit_learn(self, path, decimals):
@@ -124,9 +124,9 @@ class TestDeLong:
     def test_the_interval_is_delongs_on_large_samples(self, path, decimals):
         familiar, unfamiliar = draw(1500, 1000, decimals=decimals)
         value, variance = delong_by_pairs(familiar, unfamiliar)
-        found = auroc(familiar, unfamiliar)
+        area = auroc(familiar, unfamiliar)
         half = 1.959964 * math.sqrt(variance)
-        assert (found.low, found.high) == pytest.approx((value - half, value + half), abs=0.03 * half)
+        assert (area.low, area.high) == pytest.approx((value - half, value + half), abs=0.03 * half)
 
     def test_half_a_pseudo_row_draws_the_variance_towards_its_upper_bound_where_few_rows_are_misordered(self, path):
         familiar, unfamiliar = np.arange(12.0), np.append(np.arange(20.0, 28.0), 10.5)
@@ -152,9 +152,9 @@ class TestDeLong:
         result = stats.bootstrap(
             (familiar, unfamiliar), statistic, vectorized=True, n_resamples=1000, method="percentile", rng=1
         )
-        found = auroc(familiar, unfamiliar)
+        area = auroc(familiar, unfamiliar)
         ends = result.confidence_interval.low, result.confidence_interval.high
-        assert (found.low, found.high) == pytest.approx(ends, abs=0.15 * (found.high - found.low))
+        assert (area.low, area.high) == pytest.approx(ends, abs=0.15 * (area.high - area.low))
 
     @pytest.mark.parametrize("shape", [(10, 10), (50, 50), (200, 20)])
     @pytest.mark.parametrize("truth", [0.5, 0.8, 0.95, 0.99, 0.999])
@@ -178,18 +178,18 @@ class TestDeLong:
 
     def test_half_a_pseudo_row_draws_the_effective_rows_towards_the_real_ones(self):
         """One pair of 16 misordered: DeLong alone claims a (1 - a) / V = 7.5 rows of 4, the pseudo-row leaves 4.74."""
-        found = auroc([0.0, 1.0, 2.0, 3.0], [2.5, 4.0, 5.0, 6.0])
+        area = auroc([0.0, 1.0, 2.0, 3.0], [2.5, 4.0, 5.0, 6.0])
         variance = 2 * np.var([1, 1, 1, 0.75], ddof=1) / 4
         speaking, value = 4 / 16, 15 / 16
         rows = (speaking + 0.5) / (speaking * variance / (value * (1 - value)) + 0.5 / 4)
         assert rows == pytest.approx(4.7368, abs=1e-4)
-        for end in (found.low, min(found.high, 1.0)):  # each end solves (value - p)^2 = z^2 p (1 - p) / rows
+        for end in (area.low, min(area.high, 1.0)):  # each end solves (value - p)^2 = z^2 p (1 - p) / rows
             assert (value - end) ** 2 == pytest.approx(stats.norm.ppf(0.975) ** 2 * end * (1 - end) / rows, abs=1e-12)
 
     def test_one_row_a_side_says_next_to_nothing(self):
-        found = auroc([0.0], [1.0])
-        assert (found.value, found.high) == (1.0, 1.0)
-        assert found.low < 0.25
+        area = auroc([0.0], [1.0])
+        assert (area.value, area.high) == (1.0, 1.0)
+        assert area.low < 0.25
 
     def test_large_tied_samples_agree_with_scikit_learn(self):
         familiar, unfamiliar = draw(200_000, 150_000, decimals=3)
@@ -218,19 +218,19 @@ class TestDifference:
         contrast = np.array([1.0, -1.0])
         error = math.sqrt(contrast @ (rows + columns) @ contrast)
         value = tables[0].mean() - tables[1].mean()
-        found = auroc_difference(a0, a1, b0, b1)
-        assert found.difference.value == pytest.approx(value, abs=1e-14)
+        compared = auroc_difference(a0, a1, b0, b1)
+        assert compared.difference.value == pytest.approx(value, abs=1e-14)
         whole = rows + columns
         together = whole[0, 1] / math.sqrt(whole[0, 0] * whole[1, 1])
         one, two = auroc(a0, a1), auroc(b0, b1)
         speaking = 45 * min(min(each.value, 1 - each.value) for each in (one, two))
         together *= speaking / (speaking + 0.5)
         for arm, first, second in (
-            (value - found.difference.low, one.value - one.low, two.high - two.value),
-            (found.difference.high - value, one.high - one.value, two.value - two.low),
+            (value - compared.difference.low, one.value - one.low, two.high - two.value),
+            (compared.difference.high - value, one.high - one.value, two.value - two.low),
         ):
             assert arm**2 == pytest.approx(first**2 + second**2 - 2 * together * first * second)
-        assert found.p_value == pytest.approx(2 * stats.norm.sf(abs(value) / error))
+        assert compared.p_value == pytest.approx(2 * stats.norm.sf(abs(value) / error))
 
     def test_agrees_with_the_paired_bootstrap(self):
         a0, a1, b0, b1 = self.two_scores(300, 300)
@@ -239,9 +239,11 @@ class TestDifference:
         for _ in range(1000):
             i, j = generator.integers(0, 300, (2, 300))
             resampled.append(auroc(a0[i], a1[j]).value - auroc(b0[i], b1[j]).value)
-        found = auroc_difference(a0, a1, b0, b1).difference
+        difference = auroc_difference(a0, a1, b0, b1).difference
         ends = np.quantile(resampled, [0.025, 0.975])
-        assert (found.low, found.high) == pytest.approx(tuple(ends), abs=0.15 * (found.high - found.low))
+        assert (difference.low, difference.high) == pytest.approx(
+            tuple(ends), abs=0.15 * (difference.high - difference.low)
+        )
 
     def test_equal_scores_are_rejected_one_time_in_twenty(self):
         generator = np.random.default_rng(2)
@@ -254,24 +256,24 @@ class TestDifference:
 
     def test_the_same_order_is_no_difference(self, path):
         familiar, unfamiliar = draw(50, 40)
-        found = auroc_difference(familiar, unfamiliar, np.exp(familiar), np.exp(unfamiliar))
-        assert (found.difference.value, found.difference.low, found.difference.high) == (0.0, 0.0, 0.0)
-        assert found.p_value == 1.0
+        compared = auroc_difference(familiar, unfamiliar, np.exp(familiar), np.exp(unfamiliar))
+        assert (compared.difference.value, compared.difference.low, compared.difference.high) == (0.0, 0.0, 0.0)
+        assert compared.p_value == 1.0
 
     @given(FEW_VALUES, FEW_VALUES, st.randoms())
     def test_swapping_the_scores_swaps_the_sign(self, familiar, unfamiliar, random):
         other = random.sample(familiar, len(familiar)), random.sample(unfamiliar, len(unfamiliar))
         one, two = auroc_difference(familiar, unfamiliar, *other), auroc_difference(*other, familiar, unfamiliar)
         ends = (-one.difference.value, -one.difference.high, -one.difference.low, one.p_value)
-        found = (two.difference.value, two.difference.low, two.difference.high, two.p_value)
-        assert found == pytest.approx(ends, abs=1e-12)
+        numbers = (two.difference.value, two.difference.low, two.difference.high, two.p_value)
+        assert numbers == pytest.approx(ends, abs=1e-12)
 
     @pytest.mark.parametrize("rows", [1, 3, 100])
     def test_a_perfect_score_against_a_useless_one_keeps_its_uncertainty(self, rows):
-        found = auroc_difference(np.zeros(rows), np.ones(rows), np.zeros(rows), np.zeros(rows))
-        assert found.difference.value == 0.5
-        assert found.difference.low < 0.5
-        assert (found.p_value < 0.001) == (rows == 100)
+        compared = auroc_difference(np.zeros(rows), np.ones(rows), np.zeros(rows), np.zeros(rows))
+        assert compared.difference.value == 0.5
+        assert compared.difference.low < 0.5
+        assert (compared.p_value < 0.001) == (rows == 100)
 
     @pytest.mark.parametrize("rows", [30, 100, 500])
     @pytest.mark.parametrize(
@@ -290,9 +292,9 @@ class TestDifference:
 
     def test_two_different_perfect_scores_may_differ(self):
         low, high = np.arange(40.0), np.arange(100.0, 140.0)
-        found = auroc_difference(low, high, low[::-1], high[::-1]).difference
-        assert found.value == 0.0
-        assert found.low == -found.high < -0.01
+        difference = auroc_difference(low, high, low[::-1], high[::-1]).difference
+        assert difference.value == 0.0
+        assert difference.low == -difference.high < -0.01
 
     @pytest.mark.parametrize("rows", [50, 200])
     def test_intervals_for_many_comparisons_cover_them_all(self, rows):
@@ -335,8 +337,8 @@ class TestAveragePrecision:
     @given(FEW_VALUES, FEW_VALUES)
     def test_a_perfect_order_gets_one_and_any_interval_stays_within_bounds(self, familiar, unfamiliar):
         assert average_precision(np.arctan(familiar) - 10, unfamiliar).value == 1.0
-        found = average_precision(familiar, unfamiliar)
-        assert 0 <= found.low <= found.value <= found.high <= 1
+        precision = average_precision(familiar, unfamiliar)
+        assert 0 <= precision.low <= precision.value <= precision.high <= 1
 
     @pytest.mark.parametrize(("shape", "scale"), [((200, 200), 1.0), ((1000, 60), 2.0), ((60, 1000), 0.5)])
     def test_the_interval_agrees_with_the_bootstrap(self, shape, scale):
@@ -347,8 +349,8 @@ class TestAveragePrecision:
             average_precision(generator.choice(familiar, shape[0]), generator.choice(unfamiliar, shape[1])).value
             for _ in range(1000)
         ]
-        found = average_precision(familiar, unfamiliar)
-        assert found.high - found.low == pytest.approx(3.92 * np.std(resampled), rel=0.15)
+        precision = average_precision(familiar, unfamiliar)
+        assert precision.high - precision.low == pytest.approx(3.92 * np.std(resampled), rel=0.15)
 
 
 class TestFprAtRecall:
@@ -369,9 +371,9 @@ class TestFprAtRecall:
         st.sampled_from(["unfamiliar", "familiar"]),
     )
     def test_equals_the_definition_over_all_thresholds(self, familiar, unfamiliar, recall, positive):
-        found = fpr_at_recall(familiar, unfamiliar, recall, positive)
-        assert found.value == pytest.approx(self.by_definition(familiar, unfamiliar, recall, positive), abs=1e-15)
-        assert 0 <= found.low <= found.value <= found.high <= 1
+        rate = fpr_at_recall(familiar, unfamiliar, recall, positive)
+        assert rate.value == pytest.approx(self.by_definition(familiar, unfamiliar, recall, positive), abs=1e-15)
+        assert 0 <= rate.low <= rate.value <= rate.high <= 1
 
     @pytest.mark.parametrize("decimals", [0, 15])
     def test_agrees_with_scikit_learns_roc_curve(self, path, decimals):

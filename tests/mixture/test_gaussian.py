@@ -127,8 +127,8 @@ def test_statistics_of_two_halves_merge_into_those_of_the_whole(covariance):
     first.add(z[:700], member[:700])
     second.add(z[700:], member[700:])
     first.merge(second)
-    expected, found = whole.components()[0], first.components()[0]
-    np.testing.assert_allclose(found.log_joint(z), expected.log_joint(z), rtol=1e-5, atol=1e-4)
+    expected, ours = whole.components()[0], first.components()[0]
+    np.testing.assert_allclose(ours.log_joint(z), expected.log_joint(z), rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("covariance", KINDS)
@@ -155,9 +155,13 @@ def test_one_pass_of_statistics_serves_every_ridge(covariance):
     shared = first_statistics(FeatureSet(z), labels, covariance)
     for ridge in (1e-1, 1e-7, 1e-1):  # the first again: sharing left the statistics as they were
         alone = fit_mixture(FeatureSet(z), labels, covariance=covariance, ridge=ridge, iterations=3)
-        found = fit_from(FeatureSet(z), shared, ridge=ridge, iterations=3)
-        assert (found.covariance, found.history, found.conditioning) == (covariance, alone.history, alone.conditioning)
-        np.testing.assert_array_equal(found.log_density(z), alone.log_density(z))
+        fitted = fit_from(FeatureSet(z), shared, ridge=ridge, iterations=3)
+        assert (fitted.covariance, fitted.history, fitted.conditioning) == (
+            covariance,
+            alone.history,
+            alone.conditioning,
+        )
+        np.testing.assert_array_equal(fitted.log_density(z), alone.log_density(z))
 
 
 def test_it_stays_finite_at_2048_features():

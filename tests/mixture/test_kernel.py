@@ -55,20 +55,20 @@ def test_log_density_equals_scipy_in_one_dimension():
     rng = np.random.default_rng(0)
     train, z = rng.normal(size=(300, 1)), rng.normal(size=(100, 1))
     peer = gaussian_kde(train[:, 0], bw_method=0.4)
-    found = Kernels.on(train, 0.4 * train.std(ddof=1)).log_density(z)
-    np.testing.assert_allclose(found, peer.logpdf(z[:, 0]), rtol=1e-6)
+    densities = Kernels.on(train, 0.4 * train.std(ddof=1)).log_density(z)
+    np.testing.assert_allclose(densities, peer.logpdf(z[:, 0]), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("width", "h"), [(2, 0.01), (64, 0.5), (512, 0.8), (2048, 1.0)])
 def test_log_density_equals_the_definition_in_float64(width, h):
     train, z = relu_features(600, width, 0), relu_features(150, width, 1)
-    found = Kernels.on(train, h).log_density(z)
+    densities = Kernels.on(train, h).log_density(z)
     expected = direct(train, z, h)
     # Within a thousandth of the spread of the log density inside one kernel, and in the same order.
-    np.testing.assert_allclose(found, expected, atol=1e-3 * np.sqrt(width / 2))
+    np.testing.assert_allclose(densities, expected, atol=1e-3 * np.sqrt(width / 2))
     gaps = np.subtract.outer(expected, expected)
     clear = np.abs(gaps) > 1e-2
-    assert (np.sign(np.subtract.outer(found, found))[clear] == np.sign(gaps)[clear]).all()
+    assert (np.sign(np.subtract.outer(densities, densities))[clear] == np.sign(gaps)[clear]).all()
 
 
 def test_log_density_equals_the_definition_on_digits():
@@ -121,19 +121,19 @@ def test_density_integrates_to_one():
 def test_bandwidth_is_the_leave_one_out_maximum(seed, width, rows):
     rng = np.random.default_rng(seed)
     train = rng.normal(size=(rows, width)) * rng.uniform(0.01, 100)
-    found = held_out_bandwidth(train)
-    assert found.log_likelihood == pytest.approx(leave_one_out(train, found.value), rel=1e-5, abs=1e-4)
-    grid = found.value * np.geomspace(0.01, 100, 400)
-    assert found.log_likelihood >= max(leave_one_out(train, h) for h in grid) - 1e-3 * width
+    bandwidth = held_out_bandwidth(train)
+    assert bandwidth.log_likelihood == pytest.approx(leave_one_out(train, bandwidth.value), rel=1e-5, abs=1e-4)
+    grid = bandwidth.value * np.geomspace(0.01, 100, 400)
+    assert bandwidth.log_likelihood >= max(leave_one_out(train, h) for h in grid) - 1e-3 * width
 
 
 def test_bandwidth_equals_a_direct_optimisation_on_digits():
     digits = load_digits().data[:600]
     peer = minimize_scalar(lambda h: -leave_one_out(digits, h), bounds=(0.5, 8), method="bounded")
-    found = held_out_bandwidth(digits)
-    assert found.value == pytest.approx(peer.x, rel=5e-3)
-    assert found.log_likelihood == pytest.approx(-peer.fun, abs=1e-3)
-    assert found.held_out == 600
+    bandwidth = held_out_bandwidth(digits)
+    assert bandwidth.value == pytest.approx(peer.x, rel=5e-3)
+    assert bandwidth.log_likelihood == pytest.approx(-peer.fun, abs=1e-3)
+    assert bandwidth.held_out == 600
 
 
 @pytest.mark.parametrize("scale", [1e-25, 1e-3, 1e30])

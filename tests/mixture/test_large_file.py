@@ -46,7 +46,7 @@ def test_fit_and_score_take_a_fraction_of_a_two_gigabyte_file(tmp_path):
     subprocess.run([sys.executable, "-c", WRITE.format(**sizes), path], check=True)
     assert path.stat().st_size > 2e9
     run = subprocess.run([sys.executable, "-c", FIT.format(**sizes), path], check=True, capture_output=True, text=True)
-    found = json.loads(run.stdout)
-    assert found["rows"] == ROWS
-    assert found["finite"]
-    assert found["grew"] < 450  # MB, against 2,048 MB of features
+    told = json.loads(run.stdout)
+    assert told["rows"] == ROWS
+    assert told["finite"]
+    assert told["grew"] < 450  # MB, against 2,048 MB of features

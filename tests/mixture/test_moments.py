@@ -12,11 +12,11 @@ from softscope.mixture.moments import Moments
 def test_merging_any_cut_equals_the_whole(rows, features, seed, size):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, features)) * 3 + 1e4  # a mean that would cancel in sum(x x') - n m m'
-    found = Moments.over(x[i : i + size] for i in range(0, rows, size))
+    moments = Moments.over(x[i : i + size] for i in range(0, rows, size))
     centred = x - x.mean(axis=0)
-    assert found.count == rows
-    np.testing.assert_allclose(found.mean, x.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(found.scatter, centred.T @ centred, rtol=1e-8, atol=1e-8)
+    assert moments.count == rows
+    np.testing.assert_allclose(moments.mean, x.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(moments.scatter, centred.T @ centred, rtol=1e-8, atol=1e-8)
 
 
 def test_weights_count_as_repeated_rows():

@@ -27,11 +27,11 @@ def test_the_same_seed_gives_the_same_start(how):
 
 def test_random_puts_each_row_at_the_nearest_of_its_rows():
     features, labels = blobs()
-    found = start(features, 2, "random", 0)
-    assert set(found) == {0, 1}
+    groups = start(features, 2, "random", 0)
+    assert set(groups) == {0, 1}
     # Rows of one tight group go together.
-    assert all(len(set(found[labels == k])) == 1 for k in range(3) if len(set(found[labels == k])) == 1)
-    assert sum(len(set(found[labels == k])) == 1 for k in range(3)) >= 1
+    assert all(len(set(groups[labels == k])) == 1 for k in range(3) if len(set(groups[labels == k])) == 1)
+    assert sum(len(set(groups[labels == k])) == 1 for k in range(3)) >= 1
 
 
 def test_one_component_takes_every_row():

@@ -228,8 +228,8 @@ def test_before_the_nonlinearity_of_a_resnet_is_the_mean_of_the_map_before_its_l
     hook = net.body[-3].relu.register_forward_pre_hook(lambda module, inputs: maps.append(inputs[0]))
     logits_of(net, images)
     hook.remove()
-    found = extract_features(net, images, layer="before").array()
-    np.testing.assert_allclose(found, maps[0].mean((2, 3)).numpy(), rtol=1e-4, atol=1e-5)
+    rows = extract_features(net, images, layer="before").array()
+    np.testing.assert_allclose(rows, maps[0].mean((2, 3)).numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_a_functional_activation_cannot_be_taken_before():

@@ -216,13 +216,13 @@ def _metadata(path: Path) -> dict[str, str]:
 
 def docstrings(folder: Path, count: int) -> list[str]:
     """The first paragraphs of the docstrings in a folder of Python files."""
-    found = []
+    sentences = []
     for file in sorted(folder.glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             text = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None
             if text and len(paragraph := " ".join(text.split("\n\n")[0].split())) > 40:
-                found.append(paragraph)
-    return [found[row] for row in np.linspace(0, len(found) - 1, min(count, len(found))).astype(int)]
+                sentences.append(paragraph)
+    return [sentences[row] for row in np.linspace(0, len(sentences) - 1, min(count, len(sentences))).astype(int)]
 
 
 def _ends(content: bytes) -> list[int]:

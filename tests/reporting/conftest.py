@@ -25,24 +25,25 @@ HOSTILE = (
 
 
 @pytest.fixture(scope="session")
-def found() -> Diagnosis:
+def diagnosis() -> Diagnosis:
     return example(rows=300, bootstraps=40)
 
 
 @pytest.fixture(scope="session")
-def hostile(found: Diagnosis) -> Diagnosis:
+def hostile(diagnosis: Diagnosis) -> Diagnosis:
     """Ten OOD sets, and classes, files, warnings and advice, all with names that try to run."""
-    tree = _renamed(found.to_dict(), list(found.ood), HOSTILE)
+    tree = _renamed(diagnosis.to_dict(), list(diagnosis.ood), HOSTILE)
     for name in HOSTILE:
         tree["ood"][name] |= {"name": name, "file": f"/data/{name}.safetensors"}
     made = Diagnosis.from_dict(tree)
     advice = replace(made.advice, verdicts=dict.fromkeys(HOSTILE, "do not trust"), headline=f"Beware: {HOSTILE[0]}")
     return replace(
         made,
-        classes=HOSTILE[: len(found.classes)],
+        classes=HOSTILE[: len(diagnosis.classes)],
         advice=advice,
         self_check=tuple(Finding("warning", name, name) for name in HOSTILE),
-        provenance=found.provenance | {"command": f"softscope diagnose --ood {HOSTILE[1]}=x", HOSTILE[2]: HOSTILE[2]},
+        provenance=diagnosis.provenance
+        | {"command": f"softscope diagnose --ood {HOSTILE[1]}=x", HOSTILE[2]: HOSTILE[2]},
         settings={HOSTILE[0]: HOSTILE[1]},
     )
 

@@ -23,7 +23,7 @@ CONTRAST = """() => {
   };
   const light = (rgb) => rgb.map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
     .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const found = [];
+  const ratios = [];
   for (const e of document.querySelectorAll("body *")) {
     const own = Array.from(e.childNodes).some((n) => n.nodeType === 3 && n.textContent.trim());
     const box = e.getBoundingClientRect();
@@ -33,9 +33,9 @@ CONTRAST = """() => {
     const style = getComputedStyle(e);
     const behind = mix(layers), ink = mix([...layers, e.closest("svg") ? style.fill : style.color]);
     const [a, b] = [light(behind), light(ink)];
-    found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.className.baseVal ?? e.className, e.textContent]);
+    ratios.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.className.baseVal ?? e.className, e.textContent]);
   }
-  return found.sort((one, other) => one[0] - other[0]).slice(0, 3);
+  return ratios.sort((one, other) => one[0] - other[0]).slice(0, 3);
 }"""
 
 # What a screen reader would miss.
@@ -58,11 +58,11 @@ Visitor = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def page(found: Diagnosis, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(diagnosis: Diagnosis, tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("report") / "report.html"
-    images = {name: rng.integers(0, 256, (summary.rows, 8, 8), np.uint8) for name, summary in found.ood.items()}
-    report(found, path, images)
+    images = {name: rng.integers(0, 256, (summary.rows, 8, 8), np.uint8) for name, summary in diagnosis.ood.items()}
+    report(diagnosis, path, images)
     return path
 
 
@@ -86,11 +86,11 @@ def test_it_opens_without_a_word_on_the_console_and_asks_for_nothing(page: Path,
 
 
 def test_the_verdict_its_reason_and_what_to_do_are_on_the_first_screen(
-    found: Diagnosis, page: Path, visit: Visitor
+    diagnosis: Diagnosis, page: Path, visit: Visitor
 ) -> None:
     visited = visit(page)
     heading = visited.page.locator("h1")
-    assert found.advice.headline.startswith(heading.inner_text())
+    assert diagnosis.advice.headline.startswith(heading.inner_text())
     for words in ("Can I trust its confidence?", "Why not?", "What to do"):
         box = visited.page.get_by_role("heading", name=words).bounding_box()
         assert box is not None
@@ -101,20 +101,22 @@ def test_the_verdict_its_reason_and_what_to_do_are_on_the_first_screen(
     assert all(after <= before + 1 for before, after in pairwise(order))
 
 
-def test_the_keyboard_moves_the_slider_and_every_number_follows(found: Diagnosis, page: Path, visit: Visitor) -> None:
+def test_the_keyboard_moves_the_slider_and_every_number_follows(
+    diagnosis: Diagnosis, page: Path, visit: Visitor
+) -> None:
     from playwright.sync_api import expect
 
     visited = visit(page)
-    table = found.thresholds[chosen_estimators(found)[0]]
+    table = diagnosis.thresholds[chosen_estimators(diagnosis)[0]]
     slider = visited.page.locator("#slider")
     slider.focus()
     at = start_of(table)
-    _check_numbers(visited, found, table, at)
+    _check_numbers(visited, diagnosis, table, at)
     before = visited.page.locator("[data-histograms]:not([hidden]) .threshold").get_attribute("transform")
     for key, step in (("ArrowRight", 1), ("ArrowRight", 1), ("ArrowLeft", -1), ("PageUp", None), ("End", None)):
         slider.press(key)
         at = at + step if step else int(slider.input_value())
-        _check_numbers(visited, found, table, at)
+        _check_numbers(visited, diagnosis, table, at)
     assert at == len(table.thresholds) - 1
     assert visited.page.locator("[data-histograms]:not([hidden]) .threshold").get_attribute("transform") != before
     assert slider.get_attribute("aria-valuetext") == visited.page.locator("#alarms").inner_text() + " false alarms"
@@ -122,25 +124,25 @@ def test_the_keyboard_moves_the_slider_and_every_number_follows(found: Diagnosis
     expect(visited.page.locator("#spoken")).to_contain_text("of test inputs flagged")
 
 
-def _check_numbers(visited: Any, found: Diagnosis, table: Any, at: int) -> None:
+def _check_numbers(visited: Any, diagnosis: Diagnosis, table: Any, at: int) -> None:
     assert visited.page.locator("#slider").input_value() == str(at)
     assert visited.page.locator("#alarms").inner_text() == f"{100 * table.false_alarms[at]:.1f}\u00a0%"
     missed = [float(text.rstrip("\u00a0%")) for text in visited.page.locator("[data-missed]").all_inner_texts()]
     caught = [float(text.rstrip("\u00a0%")) for text in visited.page.locator("[data-caught]").all_inner_texts()]
-    assert missed == pytest.approx([100 * table.missed[name][at] for name in found.ood], abs=0.051)
+    assert missed == pytest.approx([100 * table.missed[name][at] for name in diagnosis.ood], abs=0.051)
     assert np.add(missed, caught) == pytest.approx(100.0, abs=0.11)
 
 
 def test_inputs_change_sides_exactly_where_their_score_exceeds_the_threshold(
-    found: Diagnosis, page: Path, visit: Visitor
+    diagnosis: Diagnosis, page: Path, visit: Visitor
 ) -> None:
     visited = visit(page)
-    rows = [row for inputs in found.inputs.values() for row in inputs.examples] + list(found.test_mistakes)
+    rows = [row for inputs in diagnosis.inputs.values() for row in inputs.examples] + list(diagnosis.test_mistakes)
     states = "Array.from(document.querySelectorAll('[data-input]'), (e) => [e.classList.contains('flagged'),"
     states += "e.querySelector('.side').textContent === 'flagged', e.classList.contains('moved')])"
-    for number, name in enumerate(chosen_estimators(found)):
+    for number, name in enumerate(chosen_estimators(diagnosis)):
         visited.page.locator("#estimator").select_option(str(number))
-        table = found.thresholds[name]
+        table = diagnosis.thresholds[name]
         start = [row.scores[name] > table.thresholds[start_of(table)] for row in rows]
         for at in (start_of(table), 0, len(table.thresholds) - 1):
             visited.page.locator("#slider").fill(str(at))
@@ -153,26 +155,26 @@ def test_inputs_change_sides_exactly_where_their_score_exceeds_the_threshold(
 
 
 def test_choosing_a_score_shows_its_histograms_and_starts_at_its_own_five_percent(
-    found: Diagnosis, page: Path, visit: Visitor
+    diagnosis: Diagnosis, page: Path, visit: Visitor
 ) -> None:
     visited = visit(page)
-    for number, name in enumerate(chosen_estimators(found)):
+    for number, name in enumerate(chosen_estimators(diagnosis)):
         visited.page.locator("#estimator").select_option(str(number))
-        assert visited.page.locator("#slider").input_value() == str(start_of(found.thresholds[name]))
+        assert visited.page.locator("#slider").input_value() == str(start_of(diagnosis.thresholds[name]))
         shown = visited.page.locator("[data-histograms]:not([hidden])")
         assert shown.count() == 1
-        assert found.estimators[name].symbol in (shown.locator("svg").get_attribute("aria-label") or "")
+        assert diagnosis.estimators[name].symbol in (shown.locator("svg").get_attribute("aria-label") or "")
 
 
-def test_the_dot_on_each_roc_curve_follows_the_threshold(found: Diagnosis, page: Path, visit: Visitor) -> None:
+def test_the_dot_on_each_roc_curve_follows_the_threshold(diagnosis: Diagnosis, page: Path, visit: Visitor) -> None:
     visited = visit(page)
-    table = found.thresholds[chosen_estimators(found)[0]]
+    table = diagnosis.thresholds[chosen_estimators(diagnosis)[0]]
     visited.page.locator("#slider").fill("50")
     read = """Array.from(document.querySelectorAll('svg.roc'), (e) => {
       const dot = e.querySelector('.operating'), { left, top, side } = e.dataset;
       return [((dot.getAttribute('cx') - left) / side) ** 2, (dot.getAttribute('cy') - top) / side];
     })"""
-    expected = [[table.false_alarms[50], table.missed[name][50]] for name in found.ood]
+    expected = [[table.false_alarms[50], table.missed[name][50]] for name in diagnosis.ood]
     np.testing.assert_allclose(visited.page.evaluate(read), expected, atol=1e-4)
 
 
@@ -240,10 +242,10 @@ def test_it_prints_in_light_without_the_slider_and_with_everything_unfolded(page
 
 
 def test_without_scripts_the_page_still_says_everything_at_five_percent(
-    found: Diagnosis, page: Path, visit: Visitor
+    diagnosis: Diagnosis, page: Path, visit: Visitor
 ) -> None:
     visited = visit(page, java_script_enabled=False)
-    table = found.thresholds[chosen_estimators(found)[0]]
-    _check_numbers(visited, found, table, start_of(table))
+    table = diagnosis.thresholds[chosen_estimators(diagnosis)[0]]
+    _check_numbers(visited, diagnosis, table, start_of(table))
     assert visited.page.locator("h1").is_visible()
     assert visited.page.locator("[data-histograms]:not([hidden]) svg").is_visible()

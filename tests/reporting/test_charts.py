@@ -21,7 +21,7 @@ from softscope.diagnosis.model import (
 )
 from softscope.metrics import Interval
 from softscope.reporting.charts import (
-    Row,
+    HistogramRow,
     cause_bar,
     cause_segments,
     excess,
@@ -63,12 +63,12 @@ def test_causes_add_up_to_a_perfect_score() -> None:
 
 
 def test_the_bar_of_causes_is_stacked_without_a_gap_to_its_full_width() -> None:
-    found = spans(cause_bar("set", CAUSES, 0.5, 1.0))
-    assert found[0][0] == 0.0
-    assert found[-1][1] == pytest.approx(1000.0, abs=0.2)
-    for (_, stop), (start, _) in pairwise(found):
+    drawn = spans(cause_bar("set", CAUSES, 0.5, 1.0))
+    assert drawn[0][0] == 0.0
+    assert drawn[-1][1] == pytest.approx(1000.0, abs=0.2)
+    for (_, stop), (start, _) in pairwise(drawn):
         assert start == pytest.approx(stop, abs=0.2)
-    assert found[0][1] == pytest.approx(1000 * (0.8 - 0.5) / 0.5, abs=0.1)
+    assert drawn[0][1] == pytest.approx(1000 * (0.8 - 0.5) / 0.5, abs=0.1)
 
 
 def test_what_a_negative_cause_stacks_too_much_is_taken_back_in_a_strip() -> None:
@@ -110,7 +110,7 @@ def test_a_score_that_ties_everywhere_lies_on_the_line_of_guessing() -> None:
 
 
 def test_each_histogram_reaches_its_own_peak_and_the_threshold_stands_at_its_value() -> None:
-    rows = [Row("a", "", {"test": (1, 4, 0), "ood": (0, 0, 10)}), Row("b", "", {"train": (0, 0, 0)})]
+    rows = [HistogramRow("a", "", {"test": (1, 4, 0), "ood": (0, 0, 10)}), HistogramRow("b", "", {"train": (0, 0, 0)})]
     root = ElementTree.fromstring(histogram_rows((0.0, 1.0, 2.0, 3.0), rows, "axis", "label", threshold=1.5))
     areas = [part for part in root.findall("path") if part.get("class", "").startswith("area")]
     tops = [min(map(float, re.findall(r"V([\d.]+)", part.get("d", "")))) for part in areas]

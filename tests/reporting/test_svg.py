@@ -7,33 +7,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softscope.reporting.svg import Drawing, Scale, brief, path, shorten, steps, ticks
+from softscope.reporting.svg import AxisScale, Drawing, brief, path, shorten, steps, ticks
 
 finite = st.floats(-1e6, 1e6)
 
 
 @given(value=finite, low=finite, width=st.floats(1e-3, 1e6))
 def test_a_scale_is_linear_inside_and_stays_at_its_ends_beyond(value: float, low: float, width: float) -> None:
-    scale = Scale(low, low + width, 10.0, 110.0)
+    scale = AxisScale(low, low + width, 10.0, 110.0)
     expected = np.interp(value, [scale.low, scale.high], [10.0, 110.0])
     assert scale(value) == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_scale_of_no_width_does_not_divide_by_zero() -> None:
-    assert Scale(2.0, 2.0, 0.0, 1.0)(2.0) == 0.0
+    assert AxisScale(2.0, 2.0, 0.0, 1.0)(2.0) == 0.0
 
 
 @given(low=finite, width=st.floats(1e-3, 1e6))
 def test_ticks_are_few_evenly_spaced_and_inside(low: float, width: float) -> None:
-    found = ticks(low, low + width)
-    assert 2 <= len(found) <= 6
-    assert min(found) >= low - 1e-6 * width
-    assert max(found) <= low + width + 1e-6 * width
-    np.testing.assert_allclose(np.diff(found), found[1] - found[0], rtol=1e-6)
+    marks = ticks(low, low + width)
+    assert 2 <= len(marks) <= 6
+    assert min(marks) >= low - 1e-6 * width
+    assert max(marks) <= low + width + 1e-6 * width
+    np.testing.assert_allclose(np.diff(marks), marks[1] - marks[0], rtol=1e-6)
 
 
 def test_a_histogram_is_outlined_by_its_steps() -> None:
-    outline = steps([0.0, 1.0, 3.0], [10.0, 5.0], Scale(0.0, 3.0, 0.0, 30.0), 50.0)
+    outline = steps([0.0, 1.0, 3.0], [10.0, 5.0], AxisScale(0.0, 3.0, 0.0, 30.0), 50.0)
     assert outline == "M0 50V40H10V45H30V50"
 
 

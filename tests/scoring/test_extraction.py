@@ -12,7 +12,7 @@ from softscope.features import FeatureSet
 from softscope.images import open_images
 from softscope.models import Options, make_plan, open_model, write_splits
 from softscope.models import files as parts
-from softscope.scoring import Spread
+from softscope.scoring import SpreadExtraction
 from tests.faults.formats import onnx_file
 
 ROWS = 100
@@ -36,7 +36,7 @@ def plan(tmp_path, monkeypatch):
 def check_alike(plan, opener, engine, tmp_path):
     (whole,) = write_splits(plan, tmp_path / "whole", Options())
     told = []
-    spread = Spread(opener, engine, progress=lambda what, done, total: told.append((done, total)))
+    spread = SpreadExtraction(opener, engine, progress=lambda what, done, total: told.append((done, total)))
     (spread_out,) = write_splits(plan, tmp_path / "spread", Options(spread=spread))
     here, there = FeatureSet.open(whole.path), FeatureSet.open(spread_out.path)
     assert np.array_equal(here.array(), there.array())
@@ -77,7 +77,7 @@ def test_parts_that_are_there_are_not_made_again(plan, tmp_path, monkeypatch):
 
     def spread(plan, chosen, todo):
         seen.extend(todo)
-        Spread(opener, Engine(workers=1, progress=False))(plan, chosen, todo)
+        SpreadExtraction(opener, Engine(workers=1, progress=False))(plan, chosen, todo)
 
     (out,) = write_splits(planned, tmp_path, Options(spread=spread))
     assert [part.rows.start for part in seen] == [60, 90]

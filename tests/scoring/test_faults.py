@@ -90,11 +90,11 @@ def check(work, summary):
 
 
 def workers_of(process, mark):
-    found = []
+    workers = []
     for child in psutil.Process(process.pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            found += [child] if mark in " ".join(child.cmdline()) else []
-    return found
+            workers += [child] if mark in " ".join(child.cmdline()) else []
+    return workers
 
 
 @pytest.mark.parametrize(("engine", "mark"), [("local", "spawn_main"), ("ray", "ray::MapWorker")])

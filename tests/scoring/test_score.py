@@ -132,7 +132,7 @@ def test_what_can_not_be_scored_is_a_row_with_a_reason_and_an_alarm(world, tmp_p
 
 
 def test_a_file_that_breaks_off_keeps_its_rows_and_none_is_missing(world, tmp_path, monkeypatch):
-    monkeypatch.setattr("softscope.scoring.reading._BLOCK_BYTES", 100 * 12 * 4)
+    monkeypatch.setattr("softscope.scoring.job._BLOCK_BYTES", 100 * 12 * 4)
     folder = tmp_path / "in"
     folder.mkdir()
     path = folder / "a.parquet"
@@ -162,7 +162,7 @@ def test_nothing_that_could_be_scored_is_an_error(world, tmp_path):
         score(tmp_path / "a.npy", world.density, tmp_path / "out", engine=HERE)
 
 
-@pytest.mark.parametrize("place", [2, 60, 1000, 2000, -5])
+@pytest.mark.parametrize("place", [2, 60, 1000, 2000, -25, -5])
 def test_a_second_run_scores_nothing_again_and_repairs_what_is_gone_or_damaged(world, inputs, tmp_path, place):
     out = tmp_path / "out"
     first = score(inputs.folder, world.density, out, engine=HERE, unit_bytes=3000)

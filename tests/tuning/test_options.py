@@ -16,21 +16,21 @@ def every(layers=("before", "after")):
 
 
 def test_the_first_four_options_have_48_combinations_none_twice():
-    found = draws(H, 1000, 3)
-    assert len(found) == len(set(found)) == 48
-    assert {draw.fit for draw in found} == {"classes", "em"}
-    assert {draw.neurons for draw in found} == {100, 256, 512}
-    assert {draw.ridge for draw in found} == {1e-1, 1e-3, 1e-5, 1e-7}
-    assert {draw.layer for draw in found} == {"before", "after"}
+    drawn = draws(H, 1000, 3)
+    assert len(drawn) == len(set(drawn)) == 48
+    assert {draw.fit for draw in drawn} == {"classes", "em"}
+    assert {draw.neurons for draw in drawn} == {100, 256, 512}
+    assert {draw.ridge for draw in drawn} == {1e-1, 1e-3, 1e-5, 1e-7}
+    assert {draw.layer for draw in drawn} == {"before", "after"}
 
 
 def test_the_grid_has_three_covariances_z_and_log_z_and_four_numbers_of_components():
-    found = grid(Draw("em", H, 1e-5, "after"))
-    assert len(found) == len(set(found)) == 24
-    assert {one.covariance for one in found} == {"full", "diagonal", "spherical"}
-    assert {one.transform for one in found} == {"none", "log"}
-    assert {one.components for one in found} == {"1", "K", "10", "100"}
-    assert sorted(one.count(7) for one in found if (one.covariance, one.transform) == ("full", "none")) == [
+    settings = grid(Draw("em", H, 1e-5, "after"))
+    assert len(settings) == len(set(settings)) == 24
+    assert {one.covariance for one in settings} == {"full", "diagonal", "spherical"}
+    assert {one.transform for one in settings} == {"none", "log"}
+    assert {one.components for one in settings} == {"1", "K", "10", "100"}
+    assert sorted(one.count(7) for one in settings if (one.covariance, one.transform) == ("full", "none")) == [
         1,
         7,
         10,
@@ -39,10 +39,10 @@ def test_the_grid_has_three_covariances_z_and_log_z_and_four_numbers_of_componen
 
 
 def test_log_z_is_only_taken_after_the_non_linearity_and_one_a_class_only_with_K_components():
-    found = every()
-    assert not [one for one in found if one.layer == "before" and one.transform == "log"]
-    assert {one.components for one in found if one.fit == "classes"} == {"K"}
-    assert Counter(one.fit for one in found) == {"em": 12 * 36, "classes": 12 * 9}
+    settings = every()
+    assert not [one for one in settings if one.layer == "before" and one.transform == "log"]
+    assert {one.components for one in settings if one.fit == "classes"} == {"K"}
+    assert Counter(one.fit for one in settings) == {"em": 12 * 36, "classes": 12 * 9}
 
 
 def test_the_paper_comes_first_then_whatever_differs_from_it_in_one_option_then_a_seeded_order():

@@ -63,20 +63,20 @@ def test_every_setting_gives_what_density_gives_alone(features, search):
 
 def test_fewer_neurons_are_the_columns_that_density_draws(features):
     setting = Setting("em", 5, 1e-3, "after", "full", "none", "K")
-    found = try_group(Bench(features, seed=4, iterations=100), [setting])[0]
+    tried = try_group(Bench(features, seed=4, iterations=100), [setting])[0]
     alone = Density(**setting.arguments(WIDTH, 4)).fit(HEAD, fit_part(features.after, 4))
     assert alone.params()["neurons"] == 5
-    assert found.test == pytest.approx(-alone.uncertainty(features.after.test).mean(), rel=1e-9)
+    assert tried.test == pytest.approx(-alone.uncertainty(features.after.test).mean(), rel=1e-9)
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("full", "full"), ("diagonal", "diag"), ("spherical", "spherical")])
 @pytest.mark.parametrize("ridge", [1e-1, 1e-5])
 def test_one_component_agrees_with_scikit_learn_for_every_ridge(features, search, ours, theirs, ridge):
-    found = search.of(Setting("em", WIDTH, ridge, "after", ours, "none", "1"))
+    tried = search.of(Setting("em", WIDTH, ridge, "after", ours, "none", "1"))
     rows = fit_part(features.after).array().astype(np.float64)
     peer = GaussianMixture(1, covariance_type=theirs, reg_covar=ridge).fit(rows)
     held_out = features.after.train.rows(split_rows(400, 0)[1]).astype(np.float64)
-    assert found.held_out == pytest.approx(peer.score(held_out), rel=1e-5)
+    assert tried.held_out == pytest.approx(peer.score(held_out), rel=1e-5)
 
 
 def test_kernel_density_is_that_of_the_estimator(features, search):
@@ -109,9 +109,9 @@ def test_the_likelihood_of_log_z_is_a_density_of_z():
 
 
 def test_log_z_of_features_below_zero_has_no_likelihood():
-    found = tune(Features(CLASSES, layer(relu=False)), settings=1)
-    assert {one.held_out is None for one in found.tried if one.setting.transform == "log"} == {True}
-    assert found.by_likelihood.setting.transform == "none"
+    search = tune(Features(CLASSES, layer(relu=False)), settings=1)
+    assert {one.held_out is None for one in search.tried if one.setting.transform == "log"} == {True}
+    assert search.by_likelihood.setting.transform == "none"
 
 
 def test_choices_are_the_best_of_their_rule(search):
@@ -135,19 +135,19 @@ def test_a_choice_is_judged_on_the_set_that_it_was_not_made_on(search):
 
 
 def test_plain_values_hold_the_setting_beside_what_came_of_it(search):
-    found = search.paper.to_dict()
-    assert found["components"] == "K"
-    assert found["kept"] == CLASSES
-    assert found["auroc"] == search.paper.auroc
+    told = search.paper.to_dict()
+    assert told["components"] == "K"
+    assert told["kept"] == CLASSES
+    assert told["auroc"] == search.paper.auroc
 
 
 def test_without_ood_sets_likelihood_decides():
-    found = tune(Features(CLASSES, layer(ood=False)), settings=2)
-    assert not found.has_ood
-    assert found.by_likelihood.held_out is not None
-    assert found.kernel.held_out == max(one.held_out for one in found.kernels)
+    search = tune(Features(CLASSES, layer(ood=False)), settings=2)
+    assert not search.has_ood
+    assert search.by_likelihood.held_out is not None
+    assert search.kernel.held_out == max(one.held_out for one in search.kernels)
     with pytest.raises(SoftscopeError, match="OOD"):
-        _ = found.by_auroc
+        _ = search.by_auroc
 
 
 def test_a_search_continues_where_it_stopped_and_recomputes_nothing(features, tmp_path, monkeypatch):
@@ -180,10 +180,10 @@ def test_ridges_and_fits_of_one_space_and_start_share_a_group(search):
 
 
 def test_draws_but_the_first_may_try_fewer_numbers_of_components(features):
-    found = tune(features, settings=3, iterations=2, elsewhere=("K",))
-    first = [one.setting for one in found.tried][:24]
+    search = tune(features, settings=3, iterations=2, elsewhere=("K",))
+    first = [one.setting for one in search.tried][:24]
     assert {one.components for one in first} == {"1", "K", "10", "100"}
-    assert {one.setting.components for one in found.tried[24:]} == {"K"}
+    assert {one.setting.components for one in search.tried[24:]} == {"K"}
 
 
 def test_rows_that_judge_are_spread_over_the_set(features):

@@ -1,6 +1,7 @@
 """`softscope claims`: every claim of the paper, checked by computation."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,9 +99,7 @@ def _show(outcomes: "list[tuple[Claim, Outcome]]", *, explain: bool, pictures: P
             claim.id, verdict, Text(f"{claim.title}: ", style="bold").append(outcome.summary, style="not bold")
         )
     out.print(table)
-    counts: dict[str, int] = {}
-    for _, outcome in outcomes:
-        counts[outcome.verdict] = counts.get(outcome.verdict, 0) + 1
+    counts = Counter(outcome.verdict for _, outcome in outcomes)
     out.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), highlight=False)
     out.print("softscope claims T15 explains one, with its numbers and its picture", style="dim", highlight=False)
 
@@ -130,20 +129,14 @@ def _explain(out: "Console", claim: "Claim", outcome: "Outcome", pictures: Path 
 
 
 def _numbers(outcome: "Outcome") -> str:
+    """Numbers to four digits, for people; --json has them all."""
+    from ..paper.claims.evidence import rounded
+
     lines = []
     for name, value in outcome.numbers.items():
-        shown = "\n  ".join(value) if name in ("tests", "failed") else json.dumps(_rounded(value), ensure_ascii=False)
+        shown = "\n  ".join(value) if name in ("tests", "failed") else json.dumps(rounded(value, 4), ensure_ascii=False)
         lines.append(f"{name.replace('_', ' ')}: {shown}")
     return "\n".join(lines)
-
-
-def _rounded(value: object) -> object:
-    """Numbers to four digits, for people; --json has them all."""
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, dict):
-        return {str(name): _rounded(each) for name, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _picture(claim: "Claim", folder: Path | None) -> str:

@@ -176,7 +176,7 @@ def _plan_of(
     ood: list[str],
     limit: int | None,
 ) -> "Plan":
-    """The model opened, the sets found, and what will be done with them."""
+    """The model opened, the sets it has, and what will be done with them."""
     from ..models import make_plan, roles
 
     splits = {} if data is None else open_data(data)
@@ -230,11 +230,9 @@ def _judged(files: "DiagnosisFiles", seed: int) -> "tuple[FeatureSet, FeatureSet
 
 def _half(test: "FeatureSet", rows: "NDArray") -> "FeatureSet":
     """Some rows without the mention of images, which belong to all rows."""
-    from ..features import FeatureSet
-
-    metadata = {key: word for key, word in test.metadata.items() if key != "images"}
-    labels = None if test.labels is None else test.labels[rows]
-    return FeatureSet(test.rows(rows), labels, name=test.name, metadata=metadata)
+    half = test.take(rows)
+    half.metadata.pop("images", None)
+    return half
 
 
 def _save_guard(

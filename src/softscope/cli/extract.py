@@ -56,9 +56,9 @@ def extract(
             return
         spread = None
         if where.name == "ray":
-            from ..scoring import Spread
+            from ..scoring import SpreadExtraction
 
-            spread = Spread(opener, where, batch, progress)
+            spread = SpreadExtraction(opener, where, batch, progress)
         written = write_splits(plan, Path(out).absolute(), Options(batch, keep_images, progress, spread))
     if as_json:
         told = {"head": str(Path(out) / "head.safetensors"), "classes": plan.head.n_classes}

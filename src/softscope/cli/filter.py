@@ -15,7 +15,7 @@ from .options import Address, AsJson, EngineName, Quiet, Seed, StoreFolder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..paper.filter import Scanned, Statistics
+    from ..paper.filter import Scanned, ScanStatistics
 
 _DRAWN = 10  # finds of each class in the picture; --json lists all
 
@@ -60,14 +60,14 @@ def filter_(
     print(f"{summary.summary()}\n{out}", file=sys.stdout)
 
 
-def _draw(network: "Scanned", seed: int, names: "Sequence[str]", picture: Path, statistics: "Statistics") -> None:
+def _draw(network: "Scanned", seed: int, names: "Sequence[str]", picture: Path, statistics: "ScanStatistics") -> None:
     from ..files import write_bytes
     from ..paper.filter import Folded, inputs
     from ..paper.plots.filter import finds_figure
     from ..reporting.style import to_png
 
     numbers, odds = statistics.numbers[:, :_DRAWN], statistics.odds[:, :_DRAWN]
-    images = inputs.images(seed, numbers.ravel(), network.shape).reshape(*numbers.shape, *network.shape)
+    images = inputs.images(seed, numbers, network.shape)
     remark = f"Most confident of {statistics.inputs:,} inputs drawn uniformly"
     visible = 8 if isinstance(network, Folded) else None
     write_bytes(picture, to_png(finds_figure(images, odds, names, remark, visible)))

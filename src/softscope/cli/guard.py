@@ -3,6 +3,7 @@
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,6 +22,7 @@ guard = typer.Typer(
     help="A detector to deploy: alarms at a promised false-alarm rate.", no_args_is_help=True, rich_markup_mode=None
 )
 
+_A_BATCH = "discoveries(z, rate) keeps the expected share of known inputs among the discoveries below rate"
 _ANY_THRESHOLD = (
     "discovery_bound(z) says, with confidence 95 %, how many inputs of a batch above a threshold can be known, for all "
     "thresholds at once"
@@ -104,10 +106,11 @@ def score(
     loaded = Guard.load(path)
     with bar(show=not quiet) as progress:
         summary = score_file(loaded, features, out, on_bad=on_bad, batch=batch, progress=progress)
-    if as_json:
-        typer.echo(json.dumps(summary.to_dict() | {"output": str(out)}, indent=1, ensure_ascii=False))
-    else:
-        print_pairs([*summary_pairs(summary), ("output", str(out))])
+    tell(
+        summary.to_dict() | {"output": str(out)},
+        lambda: [*summary_pairs(summary), ("output", str(out))],
+        as_json=as_json,
+    )
     if summary.exceeded:
         raise typer.Exit(DRIFT)
 
@@ -226,9 +229,10 @@ def show_guarded(path: Path, words: dict[str, Any], *, as_json: bool) -> None:
 
 def show_guard(path: Path, described: dict[str, Any], *, as_json: bool) -> None:
     """Print what `Guard.describe` says."""
-    if as_json:
-        typer.echo(json.dumps({"path": str(path)} | described, indent=1, ensure_ascii=False))
-        return
+    tell({"path": str(path)} | described, lambda: _guard_pairs(path, described), as_json=as_json)
+
+
+def _guard_pairs(path: Path, described: dict[str, Any]) -> list[tuple[str, str]]:
     groups = described["groups"]
     fewest = min(groups, key=lambda group: group["rows"])
     thresholds = sorted(group["threshold"] for group in groups)
@@ -237,27 +241,23 @@ def show_guard(path: Path, described: dict[str, Any], *, as_json: bool) -> None:
     if described["per_class"]:
         rows += f", {fewest['rows']:,} or more of each predicted class"
         above += f" to {thresholds[-1]:.6g}, by class"
-    print_pairs(
-        [
-            ("guard", str(path)),
-            ("estimator", f"{described['estimator']}({params})"),
-            ("network", f"{described['classes']} classes, {described['features']} features"),
-            ("calibration", rows),
-            ("promise", _promise(described)),
-            ("own rate", _own_rate(described, fewest)),
-            *([("by class", _spread(described["spread"]))] if described["spread"] else []),
-            (
-                "a batch",
-                "discoveries(z, rate) keeps the expected share of known inputs among the discoveries below rate",
-            ),
-            *([] if described["per_class"] else [("any threshold", _ANY_THRESHOLD)]),
-            ("alarm above", above),
-            *([("guard sha256", described["sha256"])] if "sha256" in described else []),
-            *([("input", f"uint8 images; {described['preprocessing']}")] if described.get("preprocessing") else []),
-            *([("resizing", _resizing(described["resizing"]))] if described.get("resizing") else []),
-            *([("recalibrated", _parent(described["parent"]))] if described["parent"] else []),
-        ]
-    )
+    pairs = [
+        ("guard", str(path)),
+        ("estimator", f"{described['estimator']}({params})"),
+        ("network", f"{described['classes']} classes, {described['features']} features"),
+        ("calibration", rows),
+        ("promise", _promise(described)),
+        ("own rate", _own_rate(described, fewest)),
+        ("by class", described["spread"] and _spread(described["spread"])),
+        ("a batch", _A_BATCH),
+        ("any threshold", not described["per_class"] and _ANY_THRESHOLD),
+        ("alarm above", above),
+        ("guard sha256", described.get("sha256")),
+        ("input", described.get("preprocessing") and f"uint8 images; {described['preprocessing']}"),
+        ("resizing", described.get("resizing") and _resizing(described["resizing"])),
+        ("recalibrated", described["parent"] and _parent(described["parent"])),
+    ]
+    return [(label, value) for label, value in pairs if value]
 
 
 def _resizing(resizing: dict[str, Any]) -> str:
@@ -328,6 +328,14 @@ def summary_pairs(summary: "Summary") -> list[tuple[str, str]]:
 def percent(part: float) -> str:
     """5 %."""
     return f"{100 * part:.3g} %"
+
+
+def tell(values: dict[str, Any], lines: Callable[[], list[tuple[str, str]]], *, as_json: bool) -> None:
+    """What a command found: as JSON, or as a table of labels and values."""
+    if as_json:
+        typer.echo(json.dumps(values, indent=1, ensure_ascii=False))
+    else:
+        print_pairs(lines())
 
 
 def print_pairs(lines: list[tuple[str, str]]) -> None:

@@ -1,6 +1,5 @@
 """`softscope score`: files in, class, confidence, p-value and alarm of every input out, on one machine or on Ray."""
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +8,7 @@ import typer
 
 from ..errors import SoftscopeError
 from . import options
-from .guard import DRIFT, print_pairs, summary_pairs
+from .guard import DRIFT, summary_pairs, tell
 from .opening import MODEL, SCORED, open_named, opens
 
 if TYPE_CHECKING:
@@ -55,10 +54,7 @@ def score(
     guards = [Guard.load(path) for path in guard]
     with bar(show=not quiet) as progress:
         summary = score_files(images or first, guards, out, model=model, engine=where, progress=progress)
-    if as_json:
-        typer.echo(json.dumps({"output": out} | summary.to_dict(), indent=1, ensure_ascii=False))
-    else:
-        print_pairs(_lines(out, summary))
+    tell({"output": out} | summary.to_dict(), lambda: _lines(out, summary), as_json=as_json)
     if summary.counted.exceeded:
         raise typer.Exit(DRIFT)
 

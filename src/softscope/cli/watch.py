@@ -1,6 +1,5 @@
 """`softscope watch`: has a stream of inputs changed since the guard was calibrated?"""
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from . import options
-from .guard import DRIFT, GuardFile, percent, print_pairs
+from .guard import DRIFT, GuardFile, percent, tell
 from .options import AsJson, Seed
 
 if TYPE_CHECKING:
@@ -53,10 +52,7 @@ def watch(
         time.sleep(follow)
     if picture is not None:
         draw_evidence(monitor, picture)
-    if as_json:
-        typer.echo(json.dumps(evidence.to_dict(), indent=1))
-    else:
-        print_pairs(_lines(evidence))
+    tell(evidence.to_dict(), lambda: _lines(evidence), as_json=as_json)
     if evidence.alarm:
         raise typer.Exit(DRIFT)
 

@@ -2,12 +2,16 @@
 
 The verdict is on the confidence that networks print (U_max in float32), at the threshold that accepts 95 % of test
 inputs: "trust" where it lets through at most 10 % of an OOD set, "do not trust" where more than half, "caution" in
-between, "undecided" where the 95 % interval of that share crosses a border. The worst OOD set decides for all.
+between, "undecided" where the 95 % interval of that share crosses a border. The worst OOD set decides for all. The
+texts stand in `advice.toml`.
 """
 
 import math
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
 from ..metrics import Interval
 from .held_out import HELD_OUT
@@ -17,6 +21,7 @@ from .recommendation import MANY_SETS, WORTHWHILE, Recommendation, recommend
 TRUSTED, DISTRUSTED = 0.10, 0.50
 _LEVELS: tuple[Verdict, ...] = ("trust", "caution", "do not trust")
 _SHOWN = "plain-max"
+_TEXTS = tomllib.loads(files(__package__).joinpath("advice.toml").read_text("utf-8"))
 #: Words of a finding that refutes advice: features, labels or head are wrong, not the confidence.
 _REFUTING = (
     "if classes are renumbered", "guessing for", "the nearest class mean for", "states an accuracy",
@@ -107,23 +112,24 @@ def _joint(levels: list[tuple[int, int]]) -> Verdict:
     return _LEVELS[worst] if best == worst else "undecided"
 
 
+def _say(about: str, key: str, ood: str | None = None, **values: Any) -> Sentence:
+    """The sentence that `advice.toml` has under `key`, with these values in its text."""
+    return Sentence(about, _TEXTS[about][key].format(**values), ood)
+
+
 def _headline(verdict: Verdict, missed: Mapping[str, Interval], *, stand_ins: bool) -> str:
     name = max(missed, key=lambda one: missed[one].value)
     kind = "stand-in" if stand_ins else "OOD set"
     worst = f"the worst of {len(missed)} {kind}s" if len(missed) > 1 else f"the {kind}"
+    best_level, worst_level = (max(places) for places in zip(*map(_levels, missed.values())))
+    key: str = verdict
+    if stand_ins and verdict == "undecided" and worst_level == 0:
+        key = "unknown"
+    elif verdict == "undecided" and best_level > 0:
+        key = "at best caution"
     shares = f"{_percent(missed[name])} of {name}, {worst}, where 95 % of test inputs are accepted"
-    if stand_ins and verdict == "undecided" and max(_levels(share)[1] for share in missed.values()) == 0:
-        return f"Without OOD data nobody can say that softmax confidence can be trusted: it lets through only {shares}."
-    opening = {
-        "trust": "Softmax confidence can be trusted here: it lets through only",
-        "caution": "Use softmax confidence with caution here: it lets through",
-        "do not trust": "Do not trust softmax confidence here: it lets through",
-        # The interval crosses the upper border alone: that confidence can't simply be trusted is certain.
-        "undecided": "At best use softmax confidence with caution here: it lets through"
-        if max(_levels(share)[0] for share in missed.values())
-        else "Too few inputs to say whether softmax confidence can be trusted here: it lets through",
-    }
-    return f"{opening[verdict]} {shares}."
+    headline: str = _TEXTS["headline"][key].format(shares=shares)
+    return headline
 
 
 def _on_stand_ins(facts: Facts) -> Iterator[Sentence]:
@@ -132,115 +138,66 @@ def _on_stand_ins(facts: Facts) -> Iterator[Sentence]:
     held_out = [name for name in facts.ood if name.startswith(HELD_OUT)]
     probes = [name for name in facts.ood if name not in held_out]
     if held_out:
-        yield Sentence(
-            "stand-ins",
-            "Held-out classes are test inputs of a third of the classes, judged by a last layer fitted again without "
-            "them. Optimistic: the network has seen them in training; classes that are really new are harder to tell.",
-        )
-    yield Sentence(
-        "stand-ins",
-        f"Probes ({', '.join(probes)}) are far from everything: that one is let through is a clear fault, that all "
-        "are caught says little."
-        if probes
-        else "There are no probes (noise, shuffled images, ...): they need the model and its test images.",
-    )
-    yield Sentence(
-        "stand-ins",
-        "Neither says what confidence does with the unfamiliar inputs that you will meet: collect a few hundred of "
-        "those and give them as OOD data (--ood).",
-    )
+        yield _say("stand-ins", "held_out")
+    yield _say("stand-ins", "probes" if probes else "no_probes", probes=", ".join(probes))
+    yield _say("stand-ins", "both")
 
 
 def _on_confidence(facts: Facts) -> Iterator[Sentence]:
     for name, scores in facts.scores.items():
         score = scores[_SHOWN]
-        yield Sentence(
-            "confidence",
-            f"{name}: confidence ranks an OOD input below a test input in {_percent(score.auroc)} of pairs (AUROC); "
-            f"where 95 % of test inputs are accepted, {_percent(score.missed_at_95_accepted)} of {name} are too.",
-            name,
-        )
+        shares = {"auroc": _percent(score.auroc), "missed": _percent(score.missed_at_95_accepted)}
+        yield _say("confidence", "ranks", name, name=name, **shares)
     accuracy, mean = facts.test.accuracy, facts.test.mean_confidence
     if accuracy is not None and not accuracy.contains(mean) and abs(mean - accuracy.value) > 0.01 and not facts.refuted:
         direction = "more" if mean > accuracy.value else "less"
-        yield Sentence(
-            "confidence",
-            f"On test inputs the mean confidence is {mean:.1%} and the accuracy {_percent(accuracy)}: the network is "
-            f"{direction} sure than it should be. Calibrate it (temperature scaling on held-out inputs) before its "
-            "confidence is read as a probability.",
-        )
+        yield _say("confidence", "calibrate", mean=mean, accuracy=_percent(accuracy), direction=direction)
 
 
 def _on_estimator(facts: Facts, recommendation: Recommendation) -> Iterator[Sentence]:
-    name = recommendation.estimator
-    thin = f"{len(facts.scores)} OOD sets say little about others"
+    name, texts, sets = recommendation.estimator, _TEXTS["estimator"], len(facts.scores)
+    if name is None:
+        yield _say("estimator", "keep")
+        return
+    thin = "one OOD set says little about others" if sets == 1 else f"{sets} OOD sets say little about others"
     if facts.stand_ins:
         thin = "stand-ins say little about real OOD inputs"
-    elif len(facts.scores) == 1:
-        thin = "one OOD set says little about others"
-    if name is None:
-        yield Sentence(
-            "estimator",
-            "Keep confidence: no other score is better by half a point of AUROC or more, beyond what the best of so "
-            "many gains by chance and on OOD sets it was not chosen on.",
-        )
-        return
-    score, label = facts.mean_scores[name], facts.labels[name]
-    needs = "It needs the training features." if "train" in label.needs else "It needs nothing but the logits or head."
-    over = f"averaged over {len(facts.scores)} OOD sets" if len(facts.scores) > 1 else f"on {next(iter(facts.scores))}"
-    why = (
-        "Chosen on all OOD sets but one and judged on that one, for each in turn, it is better than confidence."
-        if recommendation.basis == "chosen"
-        else f"It is not chosen on your sets ({thin}) but the default: the best single score over many networks and "
-        "data sets."
-        if len(facts.scores) < MANY_SETS or facts.stand_ins
-        else "The best score of some of your sets does not carry over to the others, so this is the default: the best "
-        "single score over many networks and data sets."
-    )
-    yield Sentence(
+    why = "default" if sets < MANY_SETS or facts.stand_ins else "not_carried"
+    score, symbol = facts.mean_scores[name], facts.labels[name].symbol
+    yield _say(
         "estimator",
-        f"Use {label.symbol} ({name}) instead: AUROC {_percent(score.auroc)} {over}, "
-        f"{_points(score.gain_of_all)} more than confidence (interval of all {len(facts.mean_scores) - 1} comparisons "
-        f"at once). {why} {needs}",
+        "use",
+        symbol=symbol,
+        name=name,
+        auroc=_percent(score.auroc),
+        over=f"averaged over {sets} OOD sets" if sets > 1 else f"on {next(iter(facts.scores))}",
+        gain=_points(score.gain_of_all),
+        comparisons=len(facts.mean_scores) - 1,
+        why=texts["chosen" if recommendation.basis == "chosen" else why].format(thin=thin),
+        needs=texts["needs_train" if facts.needs_train[name] else "needs_head"],
     )
     for one, scores in facts.scores.items():
-        if len(facts.scores) > 1 and scores[name].gain.high < 0:
-            text = f"On {one} alone {label.symbol} is worse than confidence: {_points(scores[name].gain)}."
-            yield Sentence("estimator", text, one)
+        if sets > 1 and scores[name].gain.high < 0:
+            yield _say("estimator", "worse", one, name=one, symbol=symbol, gain=_points(scores[name].gain))
 
 
 def _on_causes(facts: Facts) -> Iterator[Sentence]:
-    words = {
-        "rounding": "softmax saturates: float32 prints the same confidence for many inputs (cause 1, rounding)",
-        "temperature": "softmax at temperature 1 ranks inputs worse than a cooler one (cause 1, temperature)",
-        "extrapolation": "softmax extrapolates, or takes OOD for ambiguous inputs (cause 2)",
-        "misfit": "the density does not fit (cause 3, misfit), though the features tell OOD from test",
-        "overlap_proper": "OOD features lie among those of test (cause 3, overlap proper)",
-    }
+    words = _TEXTS["cause"]["words"]
+    bounds = {"misfit": "at least ", "overlap_proper": "at most "}
     for name, causes in facts.causes.items():
+        known = {"name": name, "entropy": _percent(causes.entropy)}
+        if 1.0 - causes.entropy.value < WORTHWHILE:
+            yield _say("cause", "nothing", name, **known)
+            continue
         parts: dict[str, Interval] = {part: getattr(causes, part) for part in words}
         largest = max(parts, key=lambda part: parts[part].value)
-        if 1.0 - causes.entropy.value < WORTHWHILE:
-            yield Sentence("cause", f"{name}: nothing to explain, entropy reaches {_percent(causes.entropy)}.", name)
-            continue
-        bounds = {"misfit": "at least ", "overlap_proper": "at most "}
         listed = ", ".join(
             f"{part.replace('_', ' ')} {bounds.get(part, '')}{_points(size)}" for part, size in parts.items()
         )
-        yield Sentence(
-            "cause",
-            f"{name}: entropy reaches {_percent(causes.entropy)}. What it lacks is mostly that {words[largest]}. "
-            f"In points of AUROC: {listed}.",
-            name,
-        )
+        yield _say("cause", "mostly", name, **known, words=words[largest], listed=listed)
         if causes.extrapolation.high < 0:
             worse = Interval(-causes.extrapolation.value, -causes.extrapolation.high, -causes.extrapolation.low)
-            yield Sentence(
-                "cause",
-                f"{name}: U_density is {_points(worse)} worse than U_cool, so it does not measure "
-                "what softmax loses by extrapolation: read cause 2 and misfit together.",
-                name,
-            )
+            yield _say("cause", "density_worse", name, name=name, worse=_points(worse))
 
 
 def _on_help(facts: Facts) -> Iterator[Sentence]:
@@ -248,16 +205,7 @@ def _on_help(facts: Facts) -> Iterator[Sentence]:
         return
     causes = facts.mean_causes
     density_helps = causes.density.low > 0.5 and causes.extrapolation.low > 0
-    remedies = {
-        "rounding": "are lost because float32 prints the same confidence for many inputs. Rank by logits or by the "
-        "exact forms here; it costs nothing.",
-        "temperature": "are gained by another temperature. Divide the logits by it before the softmax (U_cool).",
-        "extrapolation_proper": "are lost because softmax is confident where no training input lies. A density on the "
-        "features (U_density) or a distance to them brings it back.",
-        "ambiguity": "are lost because OOD inputs and ambiguous test inputs look equally unsure. A density keeps the "
-        "two apart.",
-    }
-    for name, remedy in remedies.items():
+    for name, remedy in _TEXTS["help"]["remedies"].items():
         size: Interval | None = getattr(causes, name)
         if name in ("extrapolation_proper", "ambiguity") and not density_helps:
             continue
@@ -266,18 +214,10 @@ def _on_help(facts: Facts) -> Iterator[Sentence]:
     best = max(facts.mean_scores, key=lambda name: facts.mean_scores[name].auroc.value)
     reached = facts.mean_scores[best].auroc
     if causes.ceiling.low - reached.high > WORTHWHILE:
-        yield Sentence(
-            "help",
-            f"The features would allow more: a classifier that learned from such OOD inputs reaches at least "
-            f"{causes.ceiling.low:.1%}, the best score here, {facts.labels[best].symbol}, "
-            f"{_percent(reached)}. Tune the density (components, log features, ridge), or learn from OOD examples.",
-        )
+        symbol = facts.labels[best].symbol
+        yield _say("help", "more", ceiling=causes.ceiling.low, symbol=symbol, reached=_percent(reached))
     elif causes.overlap_proper.value >= WORTHWHILE:
-        yield Sentence(
-            "help",
-            f"At most {100 * causes.overlap_proper.high:.1f} points of AUROC may be beyond any score of this layer. If "
-            "no score does, better features would help: pre-training, more varied training data, or another layer.",
-        )
+        yield _say("help", "beyond", points=100 * causes.overlap_proper.high)
 
 
 def _on_mistakes(facts: Facts, recommended: str | None) -> Iterator[Sentence]:
@@ -285,11 +225,8 @@ def _on_mistakes(facts: Facts, recommended: str | None) -> Iterator[Sentence]:
         return
     ours, theirs = facts.mistakes[recommended], facts.mistakes[_SHOWN]
     if theirs.low > ours.high:
-        yield Sentence(
-            "mistakes",
-            f"To find wrong predictions on known classes keep confidence: AUROC {_percent(theirs)} against "
-            f"{_percent(ours)} of {facts.labels[recommended].symbol}. The two answer different questions.",
-        )
+        symbol = facts.labels[recommended].symbol
+        yield _say("mistakes", "keep", theirs=_percent(theirs), ours=_percent(ours), symbol=symbol)
 
 
 def _on_samples(facts: Facts, missed: Mapping[str, Interval]) -> Iterator[Sentence]:
@@ -298,14 +235,8 @@ def _on_samples(facts: Facts, missed: Mapping[str, Interval]) -> Iterator[Senten
         if best == worst:
             continue
         rows = rows_to_settle(share, min(facts.test.rows, facts.ood[name].rows))
-        border = (
-            "at the border" if rows is None else f"about {rows:,} test inputs and as many of {name} would settle it"
-        )
-        yield Sentence(
-            "samples",
-            f"{name}: between '{_LEVELS[best]}' and '{_LEVELS[worst]}' with the inputs given; {border}.",
-            name,
-        )
+        border = _TEXTS["samples"]["border" if rows is None else "settled"].format(rows=rows, name=name)
+        yield _say("samples", "between", name, name=name, best=_LEVELS[best], worst=_LEVELS[worst], border=border)
 
 
 def _percent(share: Interval) -> str:

@@ -11,21 +11,19 @@ test inputs, so the latter is D - C itself on average over all such choices: not
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..metrics import Interval, auroc, auroc_difference, average_precision, balanced, fpr_at_recall
+from ..metrics import Interval, auroc, auroc_difference, average_precision, fpr_at_recall
 from .ceiling import CeilingScores, find_ceiling
 from .model import Causes, Ceiling, Score
 from .resampling import (
     Contest,
     Contests,
-    Rows,
     bootstrap_interval,
     complement,
     independent_mean,
@@ -35,7 +33,7 @@ from .resampling import (
     value_of,
     widened,
 )
-from .sets import Scored
+from .sets import Pair, Scored
 
 #: AUROCs that the causes need beyond those of the estimators.
 CLEAR = {"cool": "cool on clear inputs", "density": "density on clear inputs"}
@@ -55,12 +53,11 @@ def cause_sizes(entropy: float, cool: float, density: float, whole: float = 1.0)
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What was measured, and the rows it was measured on: for each OOD set those of test and its own, balanced."""
+class MeasuredSets:
+    """What was measured of each OOD set, and the rows it was measured on."""
 
     test: Scored
-    ood: dict[str, Scored]
-    rows: dict[str, tuple[Rows, Rows]]
+    pairs: dict[str, Pair]
     ceiling_scores: dict[str, CeilingScores]
     scores: dict[str, dict[str, Score]]
     mean_scores: dict[str, Score]
@@ -87,57 +84,39 @@ class Measured:
         return {name: auroc(values[correct], values[~correct]) for name, values in self.test.values.items()}
 
 
-def measure(test: Scored, ood: dict[str, Scored], seed: int, bootstraps: int, step: Callable[[str], None]) -> Measured:
+def measure(
+    test: Scored, ood: dict[str, Scored], seed: int, bootstraps: int, step: Callable[[str], None]
+) -> MeasuredSets:
     """Everything on the same balanced rows and the same resamples; `step` is told what comes next."""
-    rows = {name: balanced_rows(test, scored, seed) for name, scored in ood.items()}
+    pairs = {name: Pair.balanced(test, scored, seed) for name, scored in ood.items()}
     ceilings = {}
-    for name, scored in ood.items():
+    for name, pair in pairs.items():
         step(f"ceiling of {name}")
-        ceilings[name] = find_ceiling(test, scored, *rows[name], seed)
+        ceilings[name] = find_ceiling(pair, seed)
     step("resampling")
-    missing = why_no_ambiguity(test, {name: low for name, (low, _) in rows.items()})
+    missing = why_no_ambiguity(test, pairs.values())
     contests: dict[tuple[str, str], Contests] = {}
-    for name, scored in ood.items():
-        own = contests_of(test, scored, *rows[name], split=not missing)
+    for name, pair in pairs.items():
+        own = contests_of(pair, split=not missing) | {CEILING: ceilings[name].contests}
         contests |= {(name, key): contest for key, contest in own.items()}
-        contests[name, CEILING] = ceilings[name].contests
     draws = resampled(contests, len(test), {name: len(scored) for name, scored in ood.items()}, bootstraps, seed)
-    scores = {name: set_scores(test, scored, *rows[name]) for name, scored in ood.items()}
+    scores = {name: set_scores(pair) for name, pair in pairs.items()}
     means = mean_scores(scores, draws)
     causes = {}
-    for name, scored in ood.items():
+    for name, pair in pairs.items():
         values = {key: value_of(contest) for (of, key), contest in contests.items() if of == name}
         own_draws = {key: drawn for (of, key), drawn in draws.items() if of == name}
-        causes[name] = causes_of(test, scored, *rows[name], scores[name], ceilings[name], values, own_draws)
-    return Measured(
-        test=test,
-        ood=ood,
-        rows=rows,
-        ceiling_scores=ceilings,
-        scores=scores,
-        mean_scores=means,
-        causes=causes,
-        mean_causes=mean_causes(causes, means, draws),
-        ambiguity_missing=missing,
-    )
+        causes[name] = causes_of(pair, scores[name], ceilings[name], values, own_draws)
+    return MeasuredSets(test, pairs, ceilings, scores, means, causes, mean_causes(causes, means, draws), missing)
 
 
-def balanced_rows(test: Scored, ood: Scored, seed: int) -> tuple[Rows, Rows]:
-    """As many rows of test and of an OOD set: all of the smaller side."""
-    if ood.against is None:
-        return balanced(len(test), len(ood), seed)
-    low, high = balanced(len(ood.against), len(ood), seed)
-    return ood.against[low], high
-
-
-def set_scores(test: Scored, ood: Scored, low: Rows, high: Rows) -> dict[str, Score]:
-    """Each estimator on the balanced rows `low` of test and `high` of one OOD set."""
-    shown = test.values["plain-max"][low], ood.values["plain-max"][high]
+def set_scores(pair: Pair) -> dict[str, Score]:
+    """Each estimator on the balanced rows of one OOD set."""
+    shown, names = pair.sides("plain-max"), list(pair.test.values)
     out = {}
-    for name, values in test.values.items():
-        sides = values[low], ood.values[name][high]
+    for name in names:
+        sides = pair.sides(name)
         compared = auroc_difference(*sides, *shown)
-        of_all = auroc_difference(*sides, *shown, comparisons=max(1, len(test.values) - 1))
         out[name] = Score(
             auroc=auroc(*sides),
             average_precision=average_precision(*sides),
@@ -145,7 +124,7 @@ def set_scores(test: Scored, ood: Scored, low: Rows, high: Rows) -> dict[str, Sc
             missed_at_95_accepted=fpr_at_recall(*sides, positive="familiar"),
             gain=compared.difference,
             p_value=compared.p_value,
-            gain_of_all=of_all.difference,
+            gain_of_all=auroc_difference(*sides, *shown, comparisons=max(1, len(names) - 1)).difference,
         )
     return out
 
@@ -179,55 +158,49 @@ def _mean_score(by_set: Sequence[Score], draws: Mapping[str, Floats], name: str)
     )
 
 
-def ambiguous(test: Scored) -> NDArray[np.bool_] | None:
-    """Test inputs that the head gets wrong or whose true class it gives less than half; None without labels."""
-    correct, probability = test.seen.correct, test.seen.true_probability
-    return None if correct is None or probability is None else ~correct | (probability < 0.5)
-
-
-def why_no_ambiguity(test: Scored, low: Mapping[str, Rows]) -> str:
+def why_no_ambiguity(test: Scored, pairs: Iterable[Pair]) -> str:
     """Why causes 2a and 2b can't be told apart, "" where they can."""
-    unclear = ambiguous(test)
+    unclear = test.seen.ambiguous
     if unclear is None:
         return "the test features have no labels, so that ambiguous test inputs are not known"
-    if any(unclear[rows].all() for rows in low.values()):
+    if any(unclear[pair.low].all() for pair in pairs):
         return "the head gets every test input wrong or gives its true class less than half"
     return ""
 
 
-def contests_of(test: Scored, ood: Scored, low: Rows, high: Rows, *, split: bool) -> dict[str, Contests]:
+def contests_of(pair: Pair, *, split: bool) -> dict[str, Contests]:
     """What is resampled for one OOD set on its balanced rows: each estimator, and C and D on clear inputs."""
-    out: dict[str, Contests] = {
-        name: (Contest.of(values, ood.values[name], low, high),) for name, values in test.values.items()
-    }
-    unclear = ambiguous(test)
-    if split and unclear is not None:
-        clear = low[~unclear[low]]
-        out |= {CLEAR[name]: (Contest.of(test.values[name], ood.values[name], clear, high),) for name in CLEAR}
+
+    def contest(on: Pair, name: str) -> Contests:
+        return (Contest.of(on.test.values[name], on.ood.values[name], on.low, on.high),)
+
+    out = {name: contest(pair, name) for name in pair.test.values}
+    if split and pair.clear is not None:
+        out |= {CLEAR[name]: contest(pair.clear, name) for name in CLEAR}
     return out
 
 
 def causes_of(
-    test: Scored,
-    ood: Scored,
-    low: Rows,
-    high: Rows,
+    pair: Pair,
     scores: Mapping[str, Score],
     ceiling: CeilingScores,
     values: Mapping[str, float],
     draws: Mapping[str, Floats],
 ) -> Causes:
     """The causes of one OOD set on its balanced rows; `values` and `draws` are its AUROCs and their resamples."""
+    sizes = {cause: _difference(pair, plus, minus) for cause, (plus, minus) in DIFFERENCES.items()}
+    proper = ambiguity = None
+    if CLEAR["cool"] in values and pair.clear is not None:
+        # 2a is D - C on clear inputs, 2b the rest of it: a share of test inputs times how these inputs differ.
+        proper = _difference(pair.clear, "density", "cool")
+        rest = values["density"] - values["cool"] - proper.value
+        rest_draws = (draws["density"] - draws["cool"]) - (draws[CLEAR["density"]] - draws[CLEAR["cool"]])
+        ambiguity = bootstrap_interval(rest, rest_draws)
+    return _causes(scores, sizes, proper, ambiguity, *_reached(pair, scores, ceiling))
 
-    def sides(name: str) -> tuple[Floats, Floats]:
-        return test.values[name][low], ood.values[name][high]
 
-    sizes = {
-        cause: auroc_difference(*sides(plus), *sides(minus)).difference for cause, (plus, minus) in DIFFERENCES.items()
-    }
-    reached, misfit = _reached(sides, scores, ceiling, low, high)
-    proper, ambiguity = _split_extrapolation(test, ood, low, high, values, draws)
-    return _causes(scores, sizes, proper, ambiguity, reached, misfit)
+def _difference(pair: Pair, plus: str, minus: str) -> Interval:
+    return auroc_difference(*pair.sides(plus), *pair.sides(minus)).difference
 
 
 def _causes(
@@ -254,40 +227,19 @@ def _causes(
     )
 
 
-def _reached(
-    sides: Callable[[str], tuple[Floats, Floats]],
-    scores: Mapping[str, Score],
-    ceiling: CeilingScores,
-    low: Rows,
-    high: Rows,
-) -> tuple[Interval, Interval]:
+def _reached(pair: Pair, scores: Mapping[str, Score], ceiling: CeilingScores) -> tuple[Interval, Interval]:
     """The ceiling, never below the best estimator, and by how much it exceeds U_density."""
     best = max(scores, key=lambda name: scores[name].auroc.value)
     own = ceiling.ceiling.auroc
     value = max(own.value, scores[best].auroc.value)
     # The best of many is lucky: its lower end is the one that holds for all of them at once.
-    of_all = auroc(*sides(best), comparisons=len(scores))
+    of_all = auroc(*pair.sides(best), comparisons=len(scores))
     reached = Interval(value, min(value, max(own.low, of_all.low)), 1.0)
     raised = scores[best].auroc.value > own.value
-    top = sides(best) if raised else (ceiling.test[low], ceiling.ood[high])
-    difference = auroc_difference(*top, *sides("density"), comparisons=len(scores) if raised else 2).difference
+    top = pair.sides(best) if raised else (ceiling.test[pair.low], ceiling.ood[pair.high])
+    difference = auroc_difference(*top, *pair.sides("density"), comparisons=len(scores) if raised else 2).difference
     misfit = max(0.0, value - scores["density"].auroc.value)
     return reached, Interval(misfit, max(0.0, min(misfit, difference.low)), 1.0)
-
-
-def _split_extrapolation(
-    test: Scored, ood: Scored, low: Rows, high: Rows, values: Mapping[str, float], draws: Mapping[str, Floats]
-) -> tuple[Interval, Interval] | tuple[None, None]:
-    unclear = ambiguous(test)
-    if CLEAR["cool"] not in values or unclear is None:
-        return None, None
-    clear = low[~unclear[low]]
-    # 2a is D - C on clear inputs, 2b the rest of it: a share of test inputs times how these inputs differ.
-    density, cool = ((test.values[name][clear], ood.values[name][high]) for name in ("density", "cool"))
-    proper = auroc_difference(*density, *cool).difference
-    rest = values["density"] - values["cool"] - proper.value
-    rest_draws = (draws["density"] - draws["cool"]) - (draws[CLEAR["density"]] - draws[CLEAR["cool"]])
-    return proper, bootstrap_interval(rest, rest_draws)
 
 
 def mean_causes(

@@ -19,8 +19,8 @@ from ..arrays import Floats
 from ..estimators import each_chunk
 from ..metrics import Interval, auroc
 from .model import Ceiling
-from .resampling import Contest, Contests, Rows, value_of
-from .sets import Scored
+from .resampling import Contest, Contests, RowNumbers, value_of
+from .sets import Pair, Scored
 
 FOLDS = 5
 INNER_SHARE = 0.7
@@ -36,7 +36,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenLearner:
     """The classifier chosen and fitted, its name, each one's AUROC on the inner split, and it fitted there."""
 
     model: "Seeing"
@@ -55,11 +55,11 @@ class CeilingScores:
     ood: Floats
 
 
-def find_ceiling(test: Scored, ood: Scored, low: Rows, high: Rows, seed: int) -> CeilingScores:
-    """The ceiling between test and one OOD set, judged on their balanced rows `low` and `high`."""
-    rng = np.random.default_rng([seed, 2])
+def find_ceiling(pair: Pair, seed: int) -> CeilingScores:
+    """The ceiling between test and one OOD set, judged on their balanced rows."""
+    rng, low, high = np.random.default_rng([seed, 2]), pair.low, pair.high
     folds = min(FOLDS, len(low))
-    sides = _Side.of(test, low, folds, rng, ood.against), _Side.of(ood, high, folds, rng)
+    sides = _Side.of(pair.test, low, folds, rng, pair.ood.against), _Side.of(pair.ood, high, folds, rng)
     z, raw = (np.concatenate(parts) for parts in zip(*(side.columns(side.learn) for side in sides)))
     is_ood = np.repeat([False, True], [len(side.learn) for side in sides])
     fold = np.concatenate([side.fold[side.learn] for side in sides])
@@ -113,7 +113,6 @@ class MeanDifference:
     """Score by the direction from the mean of one side to that of the other: the best with very few rows."""
 
     def fit(self, x: NDArray, is_ood: Mask) -> "MeanDifference":
-        """Take the direction."""
         self.direction_ = x[is_ood].mean(axis=0) - x[~is_ood].mean(axis=0)
         return self
 
@@ -126,7 +125,6 @@ class BestScore:
     """The column with the largest AUROC, as it is."""
 
     def fit(self, x: NDArray, is_ood: Mask) -> "BestScore":
-        """Take the column."""
         self.best_ = int(np.argmax([auroc(column[~is_ood], column[is_ood]).value for column in x.T]))
         return self
 
@@ -205,7 +203,7 @@ class Columns:
 
 def best_learners(
     columns: Columns, table: NDArray, is_ood: Mask, fold: NDArray[np.int64], seed: int
-) -> tuple[list[Choice], float]:
+) -> tuple[list[ChosenLearner], float]:
     """For each fold what `best_learner` finds on the rows of all others, and what it reaches with fewer rows."""
     choices, with_fewer = [], []
     with warnings.catch_warnings():
@@ -221,7 +219,7 @@ def best_learners(
 
 def best_learner(
     learners: dict[str, Callable[[int, int], Seeing]], table: NDArray, is_ood: Mask, rng: np.random.Generator, seed: int
-) -> Choice:
+) -> ChosenLearner:
     """The learner that does best on an inner split, fitted to all rows, its name, and each one's AUROC there."""
     fitting, judging = [], []
     for side in (np.flatnonzero(~is_ood), np.flatnonzero(is_ood)):
@@ -231,7 +229,7 @@ def best_learner(
         judging.append(order[size:])
     if min(map(len, judging)) == 0 or min(map(len, fitting)) < 3:  # nothing to judge a choice by
         model = learners["best estimator"](1, seed).fit(table, is_ood)
-        return Choice(model, "best estimator", dict.fromkeys(learners, 0.5), model)
+        return ChosenLearner(model, "best estimator", dict.fromkeys(learners, 0.5), model)
     inner = np.concatenate(fitting)
     reached, models = {}, {}
     for name, learner in learners.items():
@@ -239,7 +237,7 @@ def best_learner(
         of_test, of_ood = (models[name].decision_function(table[rows]) for rows in judging)
         reached[name] = auroc(of_test, of_ood).value
     best = max(reached, key=lambda name: reached[name])
-    return Choice(learners[best](int(is_ood.sum()), seed).fit(table, is_ood), best, reached, models[best])
+    return ChosenLearner(learners[best](int(is_ood.sum()), seed).fit(table, is_ood), best, reached, models[best])
 
 
 @dataclass(frozen=True)
@@ -248,11 +246,11 @@ class _Side:
 
     scored: Scored
     fold: NDArray[np.int64]
-    learn: Rows
+    learn: RowNumbers
 
     @classmethod
     def of(
-        cls, scored: Scored, balanced: Rows, folds: int, rng: np.random.Generator, rows: Rows | None = None
+        cls, scored: Scored, balanced: RowNumbers, folds: int, rng: np.random.Generator, rows: RowNumbers | None = None
     ) -> "_Side":
         # Balanced rows are dealt first, so that every fold has some of them; what is not among `rows` is in none.
         others = np.setdiff1d(np.arange(len(scored)) if rows is None else rows, balanced, assume_unique=True)
@@ -263,7 +261,7 @@ class _Side:
         most = min(LEARN_ROWS, max(10 * folds, LEARN_CELLS // scored.seen.features.n_features))
         return cls(scored, fold, np.sort(first[:most]))
 
-    def columns(self, rows: Rows) -> tuple[NDArray, Floats]:
+    def columns(self, rows: RowNumbers) -> tuple[NDArray, Floats]:
         return self.scored.seen.features.rows(rows), self._raw(rows)
 
     def scores(self, columns: Columns, models: Sequence[Seeing]) -> Floats:
@@ -277,7 +275,7 @@ class _Side:
             out[span] = here
         return out
 
-    def _raw(self, rows: Rows | slice) -> Floats:
+    def _raw(self, rows: RowNumbers | slice) -> Floats:
         return np.column_stack([values[rows] for values in self.scored.values.values()])
 
 

@@ -30,8 +30,7 @@ from .model import (
     RiskCurve,
     ThresholdTable,
 )
-from .resampling import Rows
-from .sets import COSINE_EDGES, Observed, Scored, confidence
+from .sets import COSINE_EDGES, Observed, Pair, Scored, confidence
 
 BINS = 60
 CURVE_POINTS = 190
@@ -73,11 +72,11 @@ def uncertainties(test: Scored, ood: Mapping[str, Scored]) -> dict[str, Histogra
     return {name: histogram({key: scored.values[name] for key, scored in sets.items()}) for name in test.values}
 
 
-def curves(test: Scored, ood: Scored, low: Rows, high: Rows, shown: Sequence[str]) -> dict[str, Curve]:
+def curves(pair: Pair, shown: Sequence[str]) -> dict[str, Curve]:
     """ROC curves of one OOD set on its balanced rows."""
     out = {}
     for name in shown:
-        curve = roc_curve(test.values[name][low], ood.values[name][high], CURVE_POINTS)
+        curve = roc_curve(*pair.sides(name), CURVE_POINTS)
         out[name] = Curve(_shares(curve.false_positive_rate), _shares(curve.recall))
     return out
 

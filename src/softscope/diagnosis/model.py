@@ -18,7 +18,7 @@ from ..errors import SoftscopeError
 from ..files import existing_file, reading, write_bytes
 from ..metrics import Interval
 
-Floats = tuple[float, ...]
+Numbers = tuple[float, ...]
 Counts = tuple[int, ...]
 Level = Literal["warning", "note"]
 Verdict = Literal["trust", "caution", "do not trust", "undecided"]
@@ -150,7 +150,7 @@ class Inputs:
 class Histogram:
     """Counts by set ("train", "test" or an OOD set's name) in common bins; what lies beyond is in the outer ones."""
 
-    edges: Floats
+    edges: Numbers
     counts: dict[str, Counts]
 
 
@@ -158,8 +158,8 @@ class Histogram:
 class Curve:
     """ROC curve from (0, 0) to (1, 1), at most 200 points."""
 
-    false_alarms: Floats
-    caught: Floats
+    false_alarms: Numbers
+    caught: Numbers
 
     def __post_init__(self) -> None:
         if not all(0 <= share <= 1 for share in (*self.false_alarms, *self.caught)):
@@ -170,23 +170,23 @@ class Curve:
 class ThresholdTable:
     """What each threshold of one estimator does: inputs with a score above it are flagged. For the report's slider."""
 
-    thresholds: Floats  # descending, so that false alarms rise
-    false_alarms: Floats  # share of test inputs flagged
-    missed: dict[str, Floats]  # by OOD set: share not flagged
-    at_most: Floats = ()  # share of 1,000 further known inputs flagged at most, with 95 %, at all thresholds at once
+    thresholds: Numbers  # descending, so that false alarms rise
+    false_alarms: Numbers  # share of test inputs flagged
+    missed: dict[str, Numbers]  # by OOD set: share not flagged
+    at_most: Numbers = ()  # share of 1,000 further known inputs flagged at most, with 95 %, at all thresholds at once
 
 
 @dataclass(frozen=True)
 class FinalLayerMap:
     """The plane of the first two principal components of training and OOD features: points, confidence behind them."""
 
-    x: Floats  # grid coordinates
-    y: Floats
-    confidence: tuple[Floats, ...]  # max_i s_i at [y][x]
-    explained: Floats  # share of variance along each axis
-    points: dict[str, tuple[Floats, ...]]  # by set: (x, y) of a sample of rows
+    x: Numbers  # grid coordinates
+    y: Numbers
+    confidence: tuple[Numbers, ...]  # max_i s_i at [y][x]
+    explained: Numbers  # share of variance along each axis
+    points: dict[str, tuple[Numbers, ...]]  # by set: (x, y) of a sample of rows
     classes: dict[str, Counts]  # by set: predicted class of these rows
-    sure: dict[str, Floats] = field(default_factory=dict)  # by set: max_i s_i of these rows themselves
+    sure: dict[str, Numbers] = field(default_factory=dict)  # by set: max_i s_i of these rows themselves
 
 
 @dataclass(frozen=True)
@@ -210,8 +210,8 @@ class Reliability:
 class RiskCurve:
     """Share of wrong predictions (`risk`) among the surest test inputs, by the share of inputs kept (`coverage`)."""
 
-    coverage: Floats
-    risk: Floats
+    coverage: Numbers
+    risk: Numbers
 
 
 @dataclass(frozen=True)
@@ -245,8 +245,8 @@ class Structure:
     classes: int
     features: int
     optimal_cosine: float
-    weight_norms: Floats
-    biases: Floats
+    weight_norms: Numbers
+    biases: Numbers
     cosines: Histogram  # of cos(w_i, w_j): "head", and "random" for random weights of this shape
     figures: tuple[StructureFigure, ...]
     room: dict[str, dict[str, float]]  # share of "ball" and of "gaussian" in the valid OOD region of each estimator
@@ -315,10 +315,10 @@ class Diagnosis:
     >>> import softscope as sx
     >>> rows, labels = np.abs(np.random.default_rng(0).normal(size=(300, 4))), np.arange(300) % 2
     >>> train, far = (rows[:200], labels[:200]), {"far": 9 + rows}
-    >>> found = sx.diagnose(sx.Head(np.eye(2, 4)), train, rows[200:], far, bootstraps=20)
-    >>> found.scores["far"]["density"].auroc.value
+    >>> diagnosis = sx.diagnose(sx.Head(np.eye(2, 4)), train, rows[200:], far, bootstraps=20)
+    >>> diagnosis.scores["far"]["density"].auroc.value
     1.0
-    >>> sx.Diagnosis.from_json(found.to_json()).causes == found.causes
+    >>> sx.Diagnosis.from_json(diagnosis.to_json()).causes == diagnosis.causes
     True
     """
 

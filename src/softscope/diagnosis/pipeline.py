@@ -4,12 +4,9 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ..engine import limited_threads
 from ..errors import SoftscopeError
@@ -17,11 +14,10 @@ from ..estimators import Estimator
 from ..features import FeatureSet
 from ..head import Head
 from ..images import PROBES
-from ..mixture import ClassMoments
 from ..progress import Progress, silent
 from ..provenance import Stopwatch, cores
 from .advice import Facts, advise
-from .causes import Measured, measure
+from .causes import MeasuredSets, measure
 from .details import (
     FALSE_ALARMS,
     by_class,
@@ -37,7 +33,7 @@ from .details import (
     uncertainties,
 )
 from .held_out import LEAST_CLASSES, SPLITS, held_out_sets
-from .model import Diagnosis, Finding
+from .model import Diagnosis, Finding, Structure
 from .selfcheck import check_inputs, self_check
 from .sets import COMPARED, REQUIRED, Observed, Scored, chosen_estimators, labels_of, observe, score_set
 from .structure import find_structure, nearest_means
@@ -80,10 +76,10 @@ def diagnose(
     >>> from sklearn.linear_model import LogisticRegression
     >>> x, y = load_iris(return_X_y=True)
     >>> train, test = (x[:100:2], y[:100:2]), (x[1:100:2], y[1:100:2])
-    >>> found = sx.diagnose(LogisticRegression().fit(*train), train, test, {"virginica": x[100:]})
-    >>> found.test.rows, found.ood["virginica"].rows
+    >>> diagnosis = sx.diagnose(LogisticRegression().fit(*train), train, test, {"virginica": x[100:]})
+    >>> diagnosis.test.rows, diagnosis.ood["virginica"].rows
     (50, 50)
-    >>> found.causes["virginica"].overlap.value <= 1
+    >>> diagnosis.causes["virginica"].overlap.value <= 1
     True
     """
     if ood is not None and not isinstance(ood, Mapping):
@@ -152,15 +148,19 @@ def _diagnose(
     def steps(what: str) -> None:
         progress(what, min(next(begun), total), total)
 
-    checked = _check(head, given, chosen, steps)
-    checked = _fit(head, chosen, checked, steps)
-    scored = _scored(checked, chosen, steps)
+    seen = _observed(head, given, chosen, steps)
+    steps("self-check")
+    trained, moments = seen["train"], seen["train"].moments
+    assert moments is not None
+    nearest = nearest_means(trained.features, moments)
+    findings = self_check(head, trained, seen["test"], {name: seen[name] for name in others}, moments, nearest)
+    findings += _fit(head, trained, chosen, steps)
+    scored = _scored(seen, chosen, steps)
     others_scored = {name: scored[name] for name in others}
     stand_ins = {name: PROBES.get(name, (name,))[0] for name in probes}
     if not ood:
-        for name, left_out, held_out in held_out_sets(head, checked.seen["train"], scored["test"], chosen, seed, steps):
+        for name, left_out, held_out in held_out_sets(head, trained, scored["test"], chosen, seed, steps):
             others_scored[name], stand_ins[name] = held_out, f"test inputs of the classes {left_out}"
-        checked = replace(checked, seen=checked.seen | {name: own.seen for name, own in others_scored.items()})
     if not others_scored:
         raise SoftscopeError(
             "no OOD set was given, and nothing can stand in for it",
@@ -176,26 +176,18 @@ def _diagnose(
         "false_alarms": FALSE_ALARMS,
         "estimators": {name: repr(item) for name, item in chosen.items()},
     }
-    diagnosis = _assemble(head, checked, chosen, measured, settings, stand_ins, steps)
+    steps("structure")
+    structure = find_structure(head, trained, moments, nearest, chosen["density"], seed)
+    steps("pictures")
+    diagnosis = _assemble(head, trained, chosen, measured, findings, structure, settings, stand_ins)
     steps("done")
     return diagnosis, scored
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """All sets as the head sees them, the moments of training, and what the self-check found."""
-
-    seen: dict[str, Observed]
-    moments: ClassMoments
-    nearest: NDArray[np.int64]  # class whose mean is nearest to each training row
-    findings: tuple[Finding, ...] = ()
-
-    @property
-    def ood(self) -> dict[str, Observed]:
-        return {name: one for name, one in self.seen.items() if name not in ("train", "test")}
-
-
-def _check(head: Head, given: Mapping[str, FeatureSet], chosen: Mapping[str, Estimator], steps: Step) -> _Checked:
+def _observed(
+    head: Head, given: Mapping[str, FeatureSet], chosen: Mapping[str, Estimator], steps: Step
+) -> dict[str, Observed]:
+    """Every set as the head sees it, training with its moments."""
     seen = {}
     for name, features in given.items():
         steps(f"reading {name}")
@@ -207,36 +199,30 @@ def _check(head: Head, given: Mapping[str, FeatureSet], chosen: Mapping[str, Est
             moments=name == "train",
             sharing=1 if name == "train" else len(given) - 1,
         )
-    steps("self-check")
-    moments = seen["train"].moments
-    assert moments is not None
-    checked = _Checked(seen, moments, nearest_means(seen["train"].features, moments))
-    findings = self_check(head, seen["train"], seen["test"], checked.ood, moments, checked.nearest)
-    return replace(checked, findings=findings)
+    return seen
 
 
-def _fit(head: Head, chosen: Mapping[str, Estimator], checked: _Checked, steps: Step) -> _Checked:
+def _fit(head: Head, train: Observed, chosen: Mapping[str, Estimator], steps: Step) -> tuple[Finding, ...]:
     """Fit every estimator; where one had to be fitted in another way than asked for, a note says so."""
     notes = []
     for name, item in chosen.items():
         steps(f"fitting {name}")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            item.fit(head, checked.seen["train"].features, moments=checked.moments)
+            item.fit(head, train.features, moments=train.moments)
         for warning in caught:
             what, _, instead = str(warning.message).partition("; ")
             if what.startswith(f"{name}: "):
                 notes.append(Finding("note", what, instead[:1].upper() + instead[1:]))
             else:
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return replace(checked, findings=(*checked.findings, *notes))
+    return tuple(notes)
 
 
-def _scored(checked: _Checked, chosen: Mapping[str, Estimator], steps: Step) -> dict[str, Scored]:
+def _scored(seen: Mapping[str, Observed], chosen: Mapping[str, Estimator], steps: Step) -> dict[str, Scored]:
     """Every set but training, a few at a time: each on a single thread, and with its own temporaries."""
-    names = [name for name in checked.seen if name != "train"]
     with ThreadPoolExecutor(min(cores(), _SETS_AT_ONCE)) as pool:
-        tasks = {name: pool.submit(score_set, checked.seen[name], chosen) for name in names}
+        tasks = {name: pool.submit(score_set, own, chosen) for name, own in seen.items() if name != "train"}
         scored = {}
         try:
             for name, task in tasks.items():
@@ -250,31 +236,30 @@ def _scored(checked: _Checked, chosen: Mapping[str, Estimator], steps: Step) -> 
 
 def _assemble(
     head: Head,
-    checked: _Checked,
+    train: Observed,
     chosen: Mapping[str, Estimator],
-    measured: Measured,
+    measured: MeasuredSets,
+    findings: tuple[Finding, ...],
+    structure: Structure,
     settings: dict[str, Any],
     stand_ins: Mapping[str, str],
-    steps: Step,
 ) -> Diagnosis:
-    seen, test, ood = checked.seen, measured.test, measured.ood
+    test, ood = measured.test, {name: pair.ood for name, pair in measured.pairs.items()}
+    seen = {"train": train, "test": test.seen} | {name: scored.seen for name, scored in ood.items()}
     labels, seed = labels_of(chosen), int(settings["seed"])
-    test_summary = seen["test"].summary("test", "test")
-    summaries = {name: one.summary(name, "ood", stand_ins.get(name, "")) for name, one in checked.ood.items()}
+    test_summary = test.seen.summary("test", "test")
+    summaries = {name: scored.seen.summary(name, "ood", stand_ins.get(name, "")) for name, scored in ood.items()}
     facts = Facts(
         labels, test_summary, summaries, measured.scores, measured.mean_scores, measured.causes, measured.mean_causes,
-        measured.mistakes, checked.findings,
+        measured.mistakes, findings,
     )  # fmt: skip
     advice = advise(facts)
     shown = list(dict.fromkeys([*REQUIRED, advice.recommended or "max"]))
     offered = list(dict.fromkeys([*shown, *chosen]))
-    steps("structure")
-    structure = find_structure(head, seen["train"], checked.moments, checked.nearest, chosen["density"], seed)
-    steps("pictures")
     return Diagnosis(
         classes=tuple(head.class_name(number) for number in range(head.n_classes)),
         estimators=labels,
-        train=seen["train"].summary("train", "train"),
+        train=train.summary("train", "train"),
         test=test_summary,
         ood=summaries,
         scores=measured.scores,
@@ -293,13 +278,11 @@ def _assemble(
         familiarity=histogram({name: one.familiarity for name, one in seen.items()}),
         other_cosines=other_cosines(seen),
         uncertainty=uncertainties(test, ood),
-        curves={
-            name: curves(test, scored, *measured.rows[name], ("plain-max", *shown)) for name, scored in ood.items()
-        },
+        curves={name: curves(pair, ("plain-max", *shown)) for name, pair in measured.pairs.items()},
         thresholds={name: threshold_table(name, test, ood) for name in offered},
         map=map_layer(head, {name: one.features for name, one in seen.items()}, seed),
         structure=structure,
-        self_check=checked.findings,
+        self_check=findings,
         advice=advice,
         settings=settings,
         provenance={},

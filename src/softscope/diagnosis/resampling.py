@@ -17,7 +17,7 @@ from ..provenance import cores
 
 _BLOCK_BYTES = 1 << 26
 
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 Weights = NDArray[np.uint8]
 
 
@@ -25,13 +25,13 @@ Weights = NDArray[np.uint8]
 class Contest:
     """A score on some test and OOD rows, sorted once so that the AUROC of a resample takes linear time."""
 
-    low: Rows  # numbers of the test rows, by ascending score
-    high: Rows  # numbers of the OOD rows
-    first: Rows  # of the test rows, how many score lower than each OOD row
-    last: Rows  # lower or equal
+    low: RowNumbers  # numbers of the test rows, by ascending score
+    high: RowNumbers  # numbers of the OOD rows
+    first: RowNumbers  # of the test rows, how many score lower than each OOD row
+    last: RowNumbers  # lower or equal
 
     @classmethod
-    def of(cls, test: NDArray, ood: NDArray, low: Rows, high: Rows) -> "Contest":
+    def of(cls, test: NDArray, ood: NDArray, low: RowNumbers, high: RowNumbers) -> "Contest":
         """Between the rows `low` of the scores `test` and the rows `high` of the scores `ood`."""
         order = np.argsort(test[low], kind="stable")
         ascending, queries = test[low][order], ood[high]
@@ -44,7 +44,7 @@ class Contest:
 
     def draws(self, test: Weights, ood: Weights) -> Floats:
         """The same under each row of weights [draws, rows], NaN where a side has none."""
-        from .resampling_kernels import resampled_aurocs
+        from .compiled import resampled_aurocs
 
         out: Floats = resampled_aurocs(self.low, self.high, self.first, self.last, test, ood)
         return out

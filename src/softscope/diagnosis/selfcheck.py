@@ -1,9 +1,13 @@
 """Is what was given what it is said to be? Checked before any figure is believed, and said in plain words.
 
-What makes every figure meaningless is an error; what makes some doubtful is a warning; the rest is a note.
+What makes every figure meaningless is an error; what makes some doubtful is a warning; the rest is a note. The texts
+stand in `findings.toml`.
 """
 
+import tomllib
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +17,7 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import ClassMoments
-from .model import Finding
+from .model import Finding, Level
 from .sets import Observed
 
 #: Rows below which a side's intervals are wide, and below which a class says little about its spread.
@@ -25,6 +29,7 @@ NOTABLE = 0.01
 STATED_TOLERANCE = 0.005
 _SUM_TOLERANCE = 1e-3
 _SAMPLE_ROWS = 5_000
+_TEXTS = tomllib.loads(files(__package__).joinpath("findings.toml").read_text("utf-8"))
 
 
 def check_inputs(head: Head, train: FeatureSet, test: FeatureSet, ood: Mapping[str, FeatureSet]) -> None:
@@ -74,31 +79,25 @@ def self_check(
     return tuple(sorted(findings, key=lambda finding: finding.level != "warning"))
 
 
+def _finding(key: str, level: Level | None = None, **values: Any) -> Finding:
+    """The finding that `findings.toml` has under `key`, with these values in its text."""
+    text = _TEXTS[key]
+    return Finding(level or text["level"], text["what"].format(**values), text["hint"])
+
+
 def _layer(head: Head, train: Observed) -> Iterator[Finding]:
     name = train.features.name
     if train.features.metadata.get("layer", "after") != "after":
-        yield Finding(
-            "warning",
-            f"{name}: taken before the last non-linearity, but the head applies to what comes after it",
-            "Extract the features after it, as `softscope extract` does unless told otherwise",
-        )
+        yield _finding("before_layer", name=name)
     elif train.lowest < 0:
         yield from _before_relu(head, train)
     if train.lowest >= -_SUM_TOLERANCE and train.sum_error < _SUM_TOLERANCE:
-        yield Finding(
-            "warning",
-            f"{name}: every row is non-negative and sums to 1, as probabilities do",
-            "Give the features that go into the last layer, not what comes out of softmax",
-        )
+        yield _finding("probabilities", name=name)
     elif head.n_features == head.n_classes and train.labels is not None:
         largest = np.concatenate([block.argmax(axis=1) for block in train.features.chunks()])
         share = float((largest == train.labels).mean())
         if share > 0.5 + 0.5 / head.n_classes:
-            yield Finding(
-                "warning",
-                f"{name}: as many columns as classes, and for {share:.1%} of rows the largest is the label's: logits",
-                "Give the features that go into the last layer, not the logits",
-            )
+            yield _finding("logits", name=name, share=share)
 
 
 def _before_relu(head: Head, train: Observed) -> Iterator[Finding]:
@@ -112,12 +111,7 @@ def _before_relu(head: Head, train: Observed) -> Iterator[Finding]:
     # A head that fits neither way has another fault, which is said elsewhere.
     fits = after.mean() < 0.7 * np.log(head.n_classes) and cut >= as_given
     if fits and gain.mean() > 4 * gain.std() / np.sqrt(len(gain)):
-        yield Finding(
-            "warning",
-            f"{train.features.name}: has negative values, and the head fits better without them (right for {cut:.1%} "
-            f"of rows after max(z, 0), for {as_given:.1%} as given): taken before the last non-linearity",
-            "Extract the features after the ReLU, as `softscope extract` does unless told otherwise",
-        )
+        yield _finding("before_relu", name=train.features.name, cut=cut, as_given=as_given)
 
 
 def _losses(head: Head, z: NDArray, labels: NDArray[np.int64]) -> Floats:
@@ -131,33 +125,19 @@ def _accuracy(
     head: Head, train: Observed, test: Observed, moments: ClassMoments, nearest: NDArray[np.int64]
 ) -> Iterator[Finding]:
     assert train.labels is not None
-    name, correct = train.features.name, _share_correct(train)
+    correct = _share_correct(train)
+    known: dict[str, Any] = {"name": train.features.name, "correct": correct}
     chance = float(moments.counts.max() / moments.counts.sum())
     by_mean = float((nearest == train.labels).mean())
     renumbered = _renumbered_accuracy(head, train)
-    another = "Take features and head from the same network, at the layer that feeds the head, after its non-linearity"
     if renumbered > 0.5 and renumbered > 1.5 * correct:
-        yield Finding(
-            "warning",
-            f"{name}: the head is right for {correct:.1%} of rows, but for {renumbered:.1%} if classes are renumbered",
-            "Number the labels as the rows of the head's weight",
-        )
+        yield _finding("renumbered", **known, renumbered=renumbered)
     elif correct < 1.2 * chance:
-        yield Finding(
-            "warning", f"{name}: the head is right for {correct:.1%} of rows, guessing for {chance:.1%}", another
-        )
+        yield _finding("guessing", **known, chance=chance)
     elif by_mean - correct > 0.1:
-        yield Finding(
-            "warning",
-            f"{name}: the head is right for {correct:.1%} of rows, the nearest class mean for {by_mean:.1%}",
-            another,
-        )
+        yield _finding("worse_than_means", **known, by_mean=by_mean)
     if test.labels is not None and correct - _share_correct(test) > 0.2:
-        yield Finding(
-            "warning",
-            f"the head is right for {correct:.1%} of training rows and {_share_correct(test):.1%} of test rows",
-            "Check that test is processed as train was; if it is, the network has overfitted",
-        )
+        yield _finding("worse_on_test", **known, on_test=_share_correct(test))
 
 
 def _stated_accuracy(seen: Observed) -> Iterator[Finding]:
@@ -167,11 +147,7 @@ def _stated_accuracy(seen: Observed) -> Iterator[Finding]:
     except (KeyError, ValueError):
         return
     if seen.labels is not None and abs(stated - _share_correct(seen)) > STATED_TOLERANCE:
-        yield Finding(
-            "warning",
-            f"{seen.features.name}: states an accuracy of {stated:.1%}, the head reaches {_share_correct(seen):.1%}",
-            "Take features, labels and head from the same network and the same run",
-        )
+        yield _finding("stated_accuracy", name=seen.features.name, stated=stated, correct=_share_correct(seen))
 
 
 def _renumbered_accuracy(head: Head, train: Observed) -> float:
@@ -187,11 +163,7 @@ def _renumbered_accuracy(head: Head, train: Observed) -> float:
 def _scale(train: Observed, test: Observed) -> Iterator[Finding]:
     ours, theirs = float(np.median(test.norms)), float(np.median(train.norms))
     if max(ours, theirs) > SCALE_RATIO * min(ours, theirs):
-        yield Finding(
-            "warning",
-            f"the median norm of test features is {ours:.3g}, of training features {theirs:.3g}",
-            "Extract both with the same network, layer and preprocessing, in evaluation mode",
-        )
+        yield _finding("scale", test=ours, train=theirs)
 
 
 def _duplicates(train: Observed, test: Observed, ood: Mapping[str, Observed]) -> Iterator[Finding]:
@@ -201,26 +173,14 @@ def _duplicates(train: Observed, test: Observed, ood: Mapping[str, Observed]) ->
             if shared == 1.0 and len(np.unique(seen.hashes)) > 1:
                 raise SoftscopeError(f"OOD set {name}: every row is a row of the {what} set", "Give another set")
             if shared > 0:
-                yield Finding(
-                    "warning" if shared > NOTABLE else "note",
-                    f"OOD set {name}: {_share(shared, len(seen))} also in the {what} set",
-                    "Remove them: no score can tell an input from itself",
-                )
+                yield _finding("shared_with_ood", _level(shared), name=name, rows=_share(shared, seen), other=what)
     shared = float(np.isin(test.hashes, train.hashes).mean())
     if shared > 0:
-        yield Finding(
-            "warning" if shared > NOTABLE else "note",
-            f"test: {_share(shared, len(test))} also in the training set",
-            "Test on inputs the network was not trained on: accuracy and density look better than they are",
-        )
+        yield _finding("shared_with_test", _level(shared), rows=_share(shared, test))
     for name, seen in {"test": test, **{f"OOD set {name}": seen for name, seen in ood.items()}}.items():
         repeated = 1.0 - len(np.unique(seen.hashes)) / len(seen)
         if repeated > NOTABLE:
-            yield Finding(
-                "note",
-                f"{name}: {_share(repeated, len(seen))} repeats of others",
-                "Intervals take rows for independent and are too narrow here",
-            )
+            yield _finding("repeated", name=name, rows=_share(repeated, seen))
 
 
 def _ties(test: Observed, ood: Mapping[str, Observed]) -> Iterator[Finding]:
@@ -229,37 +189,23 @@ def _ties(test: Observed, ood: Mapping[str, Observed]) -> Iterator[Finding]:
     for name, seen in {"test": test, **ood}.items():
         share = float((seen.odds <= limit).mean())
         if share > NOTABLE:
-            yield Finding(
-                "note",
-                f"{name}: {_share(share, len(seen))} so confident that float32 prints 1 for all of them",
-                "Rank by logits or by softscope's exact forms; the part `rounding` of cause 1 measures what it costs",
-            )
+            yield _finding("ties", name=name, rows=_share(share, seen))
 
 
 def _classes(head: Head, train: Observed, test: Observed) -> Iterator[Finding]:
     assert train.labels is not None
     counts = np.bincount(train.labels, minlength=head.n_classes)
-    for rows, what, hint in (
-        (counts == 0, "no training rows", "Give rows of every class: the density knows nothing of these"),
-        (
-            (counts > 0) & (counts < FEW_CLASS_ROWS),
-            f"fewer than {FEW_CLASS_ROWS} training rows",
-            "Give more rows: their means and spread are guesses",
-        ),
-    ):
+    few = (counts > 0) & (counts < FEW_CLASS_ROWS)
+    for key, rows in {"empty_classes": counts == 0, "small_classes": few}.items():
         if rows.any():
-            yield Finding("warning", f"{_named(head, rows)}: {what}", hint)
+            yield _finding(key, classes=_named(head, rows), least=FEW_CLASS_ROWS)
     narrow = (counts >= FEW_CLASS_ROWS) & (counts <= head.n_features)
     if narrow.any():
-        yield Finding(
-            "note",
-            f"{int(narrow.sum())} of {head.n_classes} classes have no more training rows than features",
-            "Their covariances are singular and held up by the ridge; more rows would sharpen the density",
-        )
+        yield _finding("narrow_classes", narrow=int(narrow.sum()), classes=head.n_classes)
     if test.labels is not None:
         missing = (np.bincount(test.labels, minlength=head.n_classes) == 0) & (counts > 0)
         if missing.any():
-            yield Finding("note", f"{_named(head, missing)}: not in the test labels", "Test on all classes if you can")
+            yield _finding("untested_classes", classes=_named(head, missing))
 
 
 def _rank(train: Observed, moments: ClassMoments) -> Iterator[Finding]:
@@ -267,17 +213,13 @@ def _rank(train: Observed, moments: ClassMoments) -> Iterator[Finding]:
     dead = int((np.diag(moments.within) + ((moments.means - moments.mean) ** 2).T @ moments.counts == 0).sum())
     if rank < columns:
         units = f", {dead} units never change" if dead else ""
-        yield Finding(
-            "note",
-            f"{train.features.name}: features span {rank} of {columns} directions{units}",
-            "Harmless; densities and distances work on the directions that vary, held up by a ridge",
-        )
+        yield _finding("rank", name=train.features.name, rank=rank, columns=columns, units=units)
 
 
 def _sizes(test: Observed, ood: Mapping[str, Observed]) -> Iterator[Finding]:
     for name, seen in {"test": test, **ood}.items():
         if len(seen) < FEW_ROWS:
-            yield Finding("note", f"{name}: {len(seen)} rows", "Intervals are wide; give a few hundred rows or more")
+            yield _finding("few_rows", name=name, rows=len(seen))
 
 
 def _share_correct(seen: Observed) -> float:
@@ -286,9 +228,13 @@ def _share_correct(seen: Observed) -> float:
     return float(correct.mean())
 
 
-def _share(share: float, rows: int) -> str:
-    count = round(share * rows)
-    return f"{count:,} of {rows:,} rows ({share:.1%}) {'is' if count == 1 else 'are'}"
+def _level(share: float) -> Level:
+    return "warning" if share > NOTABLE else "note"
+
+
+def _share(share: float, seen: Observed) -> str:
+    count = round(share * len(seen))
+    return f"{count:,} of {len(seen):,} rows ({share:.1%}) {'is' if count == 1 else 'are'}"
 
 
 def _named(head: Head, mask: np.ndarray) -> str:

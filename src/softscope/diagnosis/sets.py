@@ -29,10 +29,10 @@ from ..estimators.softmax import Tail
 from ..features import FeatureSet
 from ..files import sha256
 from ..head import Head
-from ..metrics import proportion
+from ..metrics import balanced, proportion
 from ..mixture import ClassMoments
 from .model import EstimatorLabel, SetSummary
-from .resampling import Rows
+from .resampling import RowNumbers
 
 #: The four that the causes are defined by, always scored.
 REQUIRED = ("max", "entropy", "cool", "density")
@@ -75,6 +75,12 @@ class Observed:
     def correct(self) -> NDArray[np.bool_] | None:
         """Which predictions are right; None without labels."""
         return None if self.labels is None else self.predicted == self.labels
+
+    @property
+    def ambiguous(self) -> NDArray[np.bool_] | None:
+        """Rows that the head gets wrong or whose true class it gives less than half; None without labels."""
+        correct, probability = self.correct, self.true_probability
+        return None if correct is None or probability is None else ~correct | (probability < 0.5)
 
     def summary(self, name: str, role: Literal["train", "test", "ood"], stand_in: str = "") -> SetSummary:
         """What the report says of the set."""
@@ -188,10 +194,37 @@ class Scored:
 
     seen: Observed
     values: dict[str, Floats]
-    against: Rows | None = None
+    against: RowNumbers | None = None
 
     def __len__(self) -> int:
         return len(self.seen)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Test and one OOD set, and the rows on which they are compared: `low` of test, as many `high` of the OOD set."""
+
+    test: Scored
+    ood: Scored
+    low: RowNumbers
+    high: RowNumbers
+
+    @classmethod
+    def balanced(cls, test: Scored, ood: Scored, seed: int) -> "Pair":
+        """All rows of the smaller side, as many of the other."""
+        allowed = np.arange(len(test)) if ood.against is None else ood.against
+        low, high = balanced(len(allowed), len(ood), seed)
+        return cls(test, ood, allowed[low], high)
+
+    def sides(self, name: str) -> tuple[Floats, Floats]:
+        """The scores of an estimator on these rows of test and of the OOD set."""
+        return self.test.values[name][self.low], self.ood.values[name][self.high]
+
+    @property
+    def clear(self) -> "Pair | None":
+        """The same without ambiguous test inputs; None without labels."""
+        unclear = self.test.seen.ambiguous
+        return None if unclear is None else replace(self, low=self.low[~unclear[self.low]])
 
 
 def chosen_estimators(wanted: Sequence[str | Estimator], features: int) -> dict[str, Estimator]:

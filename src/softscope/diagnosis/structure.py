@@ -1,6 +1,8 @@
 """The decision boundary structure beside the optimal one (X3, T12) and beside heads that were never trained."""
 
+import tomllib
 from collections.abc import Callable
+from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +21,7 @@ ROOM_SAMPLES = 5_000
 # Heads drawn at random: few where a single one is large.
 _RANDOM_HEADS, _RANDOM_COST = (4, 100), 1e9
 
-_MEANINGS = {
-    "norm spread": "standard deviation of the weights' norms over their mean",
-    "bias share": "mean absolute bias over the mean norm of the weights",
-    "cosine": "mean cosine between the weights of two classes",
-    "cosine spread": "standard deviation of these cosines",
-    "distance": "distance of the weights to the nearest simplex: 0 is optimal, 1 unrelated",
-    "centred distance": "the same after the mean weight, which softmax ignores, is taken away",
-    "alignment": "mean cosine between a class's weight and its mean feature, both about their mean",
-    "mean norm spread": "standard deviation of the class means' norms (about the global mean) over their mean",
-    "mean cosine": "mean cosine between the means of two classes, about the global mean",
-    "collapse": "variance within classes over variance between them, trace(S_within S_between^+) / K",
-    "nearest mean": "share of training inputs for which the head predicts the class of the nearest mean",
-}
+_MEANINGS = tomllib.loads(files(__package__).joinpath("structure.toml").read_text("utf-8"))
 
 
 def find_structure(

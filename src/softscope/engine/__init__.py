@@ -9,13 +9,12 @@ so whatever dies here, nothing that was whole is computed twice.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from ..errors import SoftscopeError
-from ..progress import Progress, bar
+from ..progress import adding, bar
 from ..provenance import cores
 from .cluster import joined as joined
 from .cluster import map_on_cluster
@@ -61,41 +60,63 @@ class Engine:
         Local: in this process if one worker is all there is to do or to have, else in processes of their own, where a
         crash is retried once.
         """
+        return self._map(task, list(items), threads, gpus, label, told)
+
+    def _map(
+        self,
+        task: Callable[[Any], Any],
+        todo: list[Any],
+        threads: int,
+        gpus: float,
+        label: str,
+        told: Callable[[Any], None] | None,
+        stopping: Event | None = None,
+    ) -> list[Any]:
+        """`map`; worker processes end early when `stopping` is set."""
         if threads < 1:
             raise SoftscopeError(f"a task can't run on {threads} threads", "Use at least 1 thread per task")
-        todo = list(items)
         with bar(show=self.progress and told is None and len(todo) > 1) as progress:
-            tick = told or _counting(progress, label, len(todo))
+            add = adding(progress, label, len(todo))
+            tick = told or (lambda result: add(1))
             if self.name == "ray":
                 return map_on_cluster(
                     task, todo, address=self.address, workers=self.workers, threads=threads, gpus=gpus, tick=tick
                 )
-            workers = min(len(todo), self.workers or max(1, cores() // threads))
+            workers = self._processes(len(todo), threads)
             if workers <= 1:
                 return _map_here(task, todo, threads, tick)
             from .processes import Pool
 
-            return Pool(task, todo, workers=workers, threads=threads, tick=tick).run()
+            return Pool(task, todo, workers=workers, threads=threads, tick=tick, stopping=stopping).run()
+
+    def _processes(self, tasks: int, threads: int) -> int:
+        return min(tasks, self.workers or max(1, cores() // threads)) if self.name == "local" else 0
 
     def as_done(
         self, task: Callable[[Any], Any], items: Sequence[Any], *, threads: int = 1, gpus: float = 0
     ) -> Iterator[Any]:
         """The results of `map`, each as soon as it is there, in any order."""
         results: SimpleQueue[Any] = SimpleQueue()
+        todo, stopping = list(items), Event()
 
         def work() -> None:
             try:
-                self.map(task, items, threads=threads, gpus=gpus, told=lambda result: results.put((result, None)))
+                self._map(task, todo, threads, gpus, "", lambda result: results.put((result, None)), stopping)
             except BaseException as error:  # raised again where the results are read
                 results.put((None, error))
 
-        # A daemon: Ctrl-C while waiting ends the process, and with it the workers.
-        Thread(target=work, daemon=True).start()
-        for _ in items:
-            result, error = results.get()
-            if error is not None:
-                raise error
-            yield result
+        thread = Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            for _ in todo:
+                result, error = results.get()
+                if error is not None:
+                    raise error
+                yield result
+        finally:
+            stopping.set()
+            if self._processes(len(todo), threads) > 1:  # Ctrl-C, say: what runs in this process can't be waited for
+                thread.join()
 
 
 def _map_here(task: Callable[[Any], Any], items: list[Any], threads: int, tick: Callable[[Any], None]) -> list[Any]:
@@ -105,10 +126,3 @@ def _map_here(task: Callable[[Any], Any], items: list[Any], threads: int, tick: 
             results.append(task(item))
             tick(results[-1])
     return results
-
-
-def _counting(progress: Progress, label: str, total: int) -> Callable[[Any], None]:
-    """A call for each task that is done."""
-    done = count(1)
-    progress(label, 0, total)
-    return lambda result: progress(label, next(done), total)

@@ -18,6 +18,7 @@ from .threads import environment, limited_threads
 
 _ATTEMPTS = 2
 _CLEANING_SECONDS = 10.0
+_LOOKING_SECONDS = 0.2
 
 
 class Pool:
@@ -31,6 +32,7 @@ class Pool:
         workers: int,
         threads: int,
         tick: Callable[[Any], None],
+        stopping: threading.Event | None = None,
     ) -> None:
         _require_sendable(task)
         self._task = task
@@ -38,26 +40,30 @@ class Pool:
         self._size = workers
         self._threads = threads
         self._tick = tick
+        self._stopping = stopping or threading.Event()
         self._todo = deque(range(len(items)))
         self._attempts = [0] * len(items)
         self._results: dict[int, Any] = {}
         self._workers: list[_Worker] = []
 
     def run(self) -> list[Any]:
-        """The results in the order of the items; the first error of a task ends all workers and is raised."""
+        """The results in the order of the items; the first error of a task ends all workers and is raised.
+
+        Those that are there by then, once somebody else has set `stopping`.
+        """
         try:
             for _ in range(self._size):
                 self._employ()
-            while len(self._results) < len(self._items):
+            while len(self._results) < len(self._items) and not self._stopping.is_set():
                 busy: dict[Any, _Worker] = {w.pipe: w for w in self._workers if w.index is not None}
-                for pipe in connection.wait(list(busy)):
+                for pipe in connection.wait(list(busy), _LOOKING_SECONDS):
                     self._collect(busy[pipe])
         finally:
             for worker in self._workers:
                 worker.end()
             for worker in self._workers:
                 worker.stop()
-        return [self._results[index] for index in range(len(self._items))]
+        return [self._results[index] for index in sorted(self._results)]
 
     def _employ(self) -> None:
         worker = _Worker(self._task, self._threads)

@@ -15,7 +15,6 @@ from .distances import (
     MahalanobisPlus,
     RelativeMahalanobis,
     RelativeMahalanobisPlus,
-    class_moments,
 )
 from .geometric import Familiarity, Mental, Norm, mental_log_odds
 from .logits import (
@@ -41,7 +40,7 @@ __all__ = [
     "UNLABELLED_DEFAULT", "AshS", "Consensus", "Cool", "Density", "Energy", "Entropy", "Estimator", "Familiarity",
     "GradNorm", "Info", "KLMatching", "KernelDensity", "LogitEstimator", "Mahalanobis", "MahalanobisPlus", "Margin",
     "MaxLogit", "MaxProbability", "Mental", "NNGuide", "NearestNeighbours", "Norm", "ReAct", "RelativeMahalanobis",
-    "RelativeMahalanobisPlus", "Residual", "Scale", "Transform", "ViM", "boundary_weights", "class_moments",
+    "RelativeMahalanobisPlus", "Residual", "Scale", "Transform", "ViM", "boundary_weights",
     "default_estimator", "drawn_columns", "each_chunk", "entropy", "estimator", "estimator_class", "largest_count",
     "level_range", "log_entropy", "log_features", "log_generalised_entropy", "log_odds", "logit_score", "margin",
     "mental_log_odds", "register", "scores", "uncertainties",
@@ -54,17 +53,18 @@ DEFAULT = "mahalanobis++"
 UNLABELLED_DEFAULT = "vim"
 
 
-def default_estimator(train: FeatureSet | None) -> Estimator:
-    """A fresh DEFAULT for these training features.
+def default_estimator(train: Any = None) -> Estimator:
+    """A fresh DEFAULT for these training features: whatever `FeatureSet.of` takes, or None.
 
     Without labels, or with fewer than 2 rows per class, there is no spread within classes to measure, and a single
     feature has no direction: then it is UNLABELLED_DEFAULT, and a warning says so.
 
-    >>> default_estimator(FeatureSet.of(([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], [0, 0, 1, 1])))
+    >>> default_estimator(([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], [0, 0, 1, 1]))
     MahalanobisPlus(normalise=True)
     """
     if train is None:
         return estimator(DEFAULT)
+    train = FeatureSet.of(train, "train")
     if train.labels is None:
         reason = "have no labels"
     elif train.n_features == 1:

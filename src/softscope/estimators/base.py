@@ -122,7 +122,6 @@ class Estimator(ABC):
         return self
 
     def params(self) -> dict[str, Any]:
-        """The constructor's arguments, as given."""
         return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     def __repr__(self) -> str:
@@ -135,7 +134,6 @@ class Estimator(ABC):
         """Fit on `train`, whose columns and labels have been checked against the head."""
 
     def _restore(self, state: Mapping[str, NDArray]) -> None:
-        """Take the arrays of `state` back."""
         for name in self.fitted_arrays:
             setattr(self, f"_{name}", state[name])
         for name in self.fitted_numbers:
@@ -196,7 +194,6 @@ class Block:
 
     @cached_property
     def warm(self) -> Tail:
-        """The tail of the logits."""
         return Tail.of(self.logits)
 
     @cached_property
@@ -206,7 +203,6 @@ class Block:
 
     @cached_property
     def predicted(self) -> NDArray[np.int64]:
-        """The class with the largest logit."""
         return np.asarray(self.logits.argmax(axis=1))
 
     @cached_property
@@ -228,7 +224,6 @@ class Block:
 
     @cached_property
     def first(self) -> Floats:
-        """The largest logit."""
         return np.asarray(self.logits.max(axis=1).astype(np.float64))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Compiled kernels: the tails of rows of logits, and what keeps and measures the nearest rows block by block.
+"""Compiled loops: the tails of rows of logits, and what keeps and measures the nearest rows block by block.
 
 `tails` makes all that every score of the logits needs (`softmax.Tail`), at two temperatures in one pass. Logits are
 turned into tiles of TILE rows side by side, so that each step of the sums is one vector instruction over rows whatever
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..compiling import exp, kernel
+from ..compiling import compiled, exp
 
 TILE = 64
 _NEGLIGIBLE = -70.0  # exp of less can't move a float64 sum that holds a 1; its 10th power is not yet denormal
 
 
-@kernel("contract", "nsz")
+@compiled("contract", "nsz")
 def tails(product: NDArray, bias: NDArray, cooling: float, warm: Floats, cool: Floats) -> None:
     """Tails of the logits `product` + `bias` [rows, K] into `warm` [4, rows], at temperature 1/cooling into `cool`.
 
@@ -37,7 +37,7 @@ def tails(product: NDArray, bias: NDArray, cooling: float, warm: Floats, cool: F
             cool[0, row], cool[1, row], cool[2, row], cool[3, row] = first[at], gap * cooling, sums[2, at], sums[3, at]
 
 
-@kernel("contract", "nsz")
+@compiled("contract", "nsz")
 def _turn(product: NDArray, bias: NDArray, tile: NDArray, first: NDArray, second: NDArray) -> None:
     """Logits product + bias of up to TILE rows into `tile` [K, TILE], their two largest into `first` and `second`."""
     first[:] = -np.inf
@@ -54,7 +54,7 @@ def _turn(product: NDArray, bias: NDArray, tile: NDArray, first: NDArray, second
             first[row] = first[row] if first[row] > logit else logit
 
 
-@kernel("contract", "nsz")
+@compiled("contract", "nsz")
 def _add_up(tile: NDArray, second: NDArray, cooling: float, sums: Floats) -> None:
     """Sums over the losers of exp(x), x exp(x), exp(c) and c exp(c), c = x * cooling, into `sums` [4, TILE]."""
     pivot = second.astype(np.float64)
@@ -87,7 +87,7 @@ def _add_up(tile: NDArray, second: NDArray, cooling: float, sums: Floats) -> Non
             cool_moment[row] += c * cool_power
 
 
-@kernel()
+@compiled()
 def push_rows(block: NDArray, first: int, values: NDArray, indices: NDArray) -> None:
     """Push each row of `block` into the min-heap of its largest entries so far, with their places first + j.
 
@@ -113,7 +113,7 @@ def push_rows(block: NDArray, first: int, values: NDArray, indices: NDArray) -> 
                 indices[i, hole] = first + j
 
 
-@kernel("contract", "reassoc", "nsz")
+@compiled("contract", "reassoc", "nsz")
 def square_distances(rows: NDArray, queries: NDArray, chosen: NDArray, out: NDArray) -> None:
     """out[i, j] = norm(rows[chosen[i, j]] - queries[i])^2, in float64."""
     for i in range(len(queries)):

@@ -1,4 +1,4 @@
-"""`CompiledBlock`: what `Block` reads off rows and their logits, each quantity in one sweep by a compiled kernel.
+"""`CompiledBlock`: what `Block` reads off rows and their logits, each quantity in one sweep by a compiled loop.
 
 Nothing but the result is written: no array of the size of the rows, and of the size of the logits the softmax alone.
 Agrees with the numpy formulas of `Block` to 1e-12, and a row's values do not depend on the rows beside it.
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats
-from ..compiling import exp, kernel
+from ..compiling import compiled, exp
 from .base import Block
 from .compiled import tails
 from .softmax import Tail
@@ -112,7 +112,7 @@ def _powers_of_rest() -> Floats:
 
 # Sums may be reordered ("reassoc") into vector code; never around `exp`, whose rounding trick that would undo. Loops
 # count: those over the values themselves don't become vector code.
-@kernel("contract", "nsz", "reassoc")
+@compiled("contract", "nsz", "reassoc")
 def _sum(values: Floats) -> float:
     total = 0.0
     for j in range(len(values)):
@@ -120,7 +120,7 @@ def _sum(values: Floats) -> float:
     return total
 
 
-@kernel("nsz", "reassoc", "nnan")
+@compiled("nsz", "reassoc", "nnan")
 def _largest(values: NDArray) -> Any:
     top = values[0]
     for j in range(len(values)):
@@ -128,7 +128,7 @@ def _largest(values: NDArray) -> Any:
     return top
 
 
-@kernel("contract", "nsz", "reassoc")
+@compiled("contract", "nsz", "reassoc")
 def _absolute_sums(rows: NDArray, out: Floats) -> None:
     for row in range(len(rows)):
         line = rows[row]
@@ -138,7 +138,7 @@ def _absolute_sums(rows: NDArray, out: Floats) -> None:
         out[row] = total
 
 
-@kernel("contract", "nsz", "reassoc")
+@compiled("contract", "nsz", "reassoc")
 def _square_distances(rows: NDArray, mean: Floats, out: Floats) -> None:
     for row in range(len(rows)):
         line = rows[row]
@@ -149,7 +149,7 @@ def _square_distances(rows: NDArray, mean: Floats, out: Floats) -> None:
         out[row] = total
 
 
-@kernel("contract", "nsz", "reassoc")
+@compiled("contract", "nsz", "reassoc")
 def _inner_products(rows: NDArray, patterns: Floats, predicted: NDArray, out: Floats) -> None:
     for row in range(len(rows)):
         line, pattern = rows[row], patterns[predicted[row]]
@@ -159,7 +159,7 @@ def _inner_products(rows: NDArray, patterns: Floats, predicted: NDArray, out: Fl
         out[row] = total
 
 
-@kernel("contract", "nsz", "reassoc")
+@compiled("contract", "nsz", "reassoc")
 def _rooms(logits: NDArray, first: Floats, weights: Floats, predicted: NDArray, out: Floats) -> None:
     for row in range(len(logits)):
         line, weight, largest = logits[row], weights[predicted[row]], first[row]
@@ -169,7 +169,7 @@ def _rooms(logits: NDArray, first: Floats, weights: Floats, predicted: NDArray, 
         out[row] = total
 
 
-@kernel("contract", "nsz", "reassoc")
+@compiled("contract", "nsz", "reassoc")
 def _off_uniform(softmax: Floats, out: Floats) -> None:
     classes = softmax.shape[1]
     for row in range(len(softmax)):
@@ -180,7 +180,7 @@ def _off_uniform(softmax: Floats, out: Floats) -> None:
         out[row] = total
 
 
-@kernel("contract", "nsz")
+@compiled("contract", "nsz")
 def _softmax(logits: NDArray, energy: Floats, out: Floats) -> None:
     """exp(l_j + energy), energy = -log sum_i exp(l_i)."""
     for row in range(len(logits)):
@@ -191,7 +191,7 @@ def _softmax(logits: NDArray, energy: Floats, out: Floats) -> None:
             own[j] = exp(x if x > -700.0 else -700.0)
 
 
-@kernel("contract", "nsz")
+@compiled("contract", "nsz")
 def _loser_terms(logits: NDArray, second: Floats, share: Floats, coefficients: Floats, out: Floats) -> None:
     """sum_j (e^x_j (1 - share e^x_j))^gamma, x_j = l_j - second, cut to 0 for the winner."""
     classes = logits.shape[1]
@@ -212,7 +212,7 @@ def _loser_terms(logits: NDArray, second: Floats, share: Floats, coefficients: F
         out[row] = _sum(terms)
 
 
-@kernel("contract", "nsz")
+@compiled("contract", "nsz")
 def _scaled_energies(logits: NDArray, factors: Floats, bias: Floats, out: Floats) -> None:
     """-log sum_j exp((l_j - b_j) factor + b_j)."""
     classes = logits.shape[1]
@@ -229,7 +229,7 @@ def _scaled_energies(logits: NDArray, factors: Floats, bias: Floats, out: Floats
         out[row] = -(top + np.log(_sum(powers)))
 
 
-@kernel("nsz", "reassoc", "nnan")
+@compiled("nsz", "reassoc", "nnan")
 def _count_above(line: NDArray, threshold: Any) -> Any:
     count = np.int32(0)
     for j in range(len(line)):
@@ -237,7 +237,7 @@ def _count_above(line: NDArray, threshold: Any) -> Any:
     return count
 
 
-@kernel("contract", "nsz", "reassoc", "nnan")
+@compiled("contract", "nsz", "reassoc", "nnan")
 def _sums_above(line: NDArray, threshold: Any) -> tuple[float, float]:
     """Of what is positive: the whole sum, and that of what is above the threshold."""
     whole = top = 0.0
@@ -249,7 +249,7 @@ def _sums_above(line: NDArray, threshold: Any) -> tuple[float, float]:
     return whole, top
 
 
-@kernel("nsz")
+@compiled("nsz")
 def _largest_sums(rows: NDArray, count: int, whole: Floats, top: Floats) -> None:
     """Sums of each row and of its `count` largest entries, those below 0 counted as 0.
 

@@ -31,7 +31,8 @@ class Mahalanobis(Estimator):
     On the final layer only, without the input perturbation and the combination of layers that Lee et al. add. The
     covariance is the maximum-likelihood one; where it is singular (dead units, fewer rows than features) its
     pseudo-inverse takes its place, as in the authors' code, and `conditioning_` says so. `normalise` works on
-    z / norm(z), as `mahalanobis++` does.
+    z / norm(z), as `mahalanobis++` does. OpenOOD does the same in float32; pytorch-ood divides by N - 1 and adds 1e-6
+    to the diagonal, which is much where features are small.
     """
 
     info = Info(
@@ -83,6 +84,10 @@ class RelativeMahalanobis(Mahalanobis):
     rows of all classes spread at least as widely as those within, Sigma_0 - Sigma is positive semi-definite, hence
     with one common d so is the difference of the inverses: no direction can count the wrong way. `conditioning_` names
     d. Below 2 rows per class there is no spread within classes to speak of, and it refuses.
+
+    However many rows there are, Sigma_0 - Sigma has rank K - 1, so the score reads K - 1 directions of z. With few
+    classes most of what is strange about a row may lie in the others: there `mahalanobis` is the better score.
+    pytorch-ood doesn't divide the background's scatter by the number of rows, so that this term hardly counts.
     """
 
     info = Info(
@@ -133,7 +138,10 @@ class RelativeMahalanobis(Mahalanobis):
 
 @register
 class MahalanobisPlus(Mahalanobis):
-    """Mahalanobis distance on z / norm(z): how far the direction of z is from those of the classes."""
+    """Mahalanobis distance on z / norm(z): how far the direction of z is from those of the classes.
+
+    As in the authors' code: the maximum-likelihood covariance in float64, all training rows.
+    """
 
     info = Info(
         "R6",

@@ -4,7 +4,7 @@
 
 One product z W' serves them all: the logits of a few rows are made once and read from cache. No N x K array exists at
 any time, whatever N is. Up to COMPILE_ROWS rows are scored by the numpy formulas of `softmax.py`; above, where it pays
-for itself, by the compiled kernel on all cores. The two agree to 1e-12.
+for itself, by compiled loops on all cores. The two agree to 1e-12.
 """
 
 from collections import deque
@@ -148,7 +148,7 @@ def scores(
                 "Scale the features down, or give z and the head in float64",
             )
 
-    _over_blocks(head, features, temperature, read, check, kernels=not plain)
+    _over_blocks(head, features, temperature, read, check, compiled=not plain)
     return out
 
 
@@ -232,14 +232,14 @@ def _over_blocks(
     read: Callable[[slice, Block], None],
     check: Callable[[int, NDArray], None],
     *,
-    kernels: bool = True,
+    compiled: bool = True,
 ) -> None:
     """`read` every row's place and block, a cacheful of logits at a time, and `check` each task once it is read.
 
-    Many rows are read on all cores, by the compiled block if `kernels`.
+    Many rows are read on all cores, by the compiled block if `compiled`.
     """
     many = len(features) > COMPILE_ROWS
-    block_of = _compiled_block() if many and kernels else Block
+    block_of = _compiled_block() if many and compiled else Block
     dtype = head.logit_dtype(features.dtype)
     bias = head.bias.astype(dtype)
     size = _whole(chunk_rows(head.n_classes, dtype.itemsize, _LOGIT_BYTES), head.block_rows)
@@ -266,7 +266,6 @@ def _compiled_block() -> type[Block]:
 
 
 def in_turn(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
-    """`work` on each task, one after the other."""
     for task in tasks:
         work(task)
 

@@ -31,7 +31,8 @@ class NearestNeighbours(Estimator):
     `max_rows` of them are kept, drawn by `seed` where there are more (the paper draws 1 to 100 % of ImageNet's); k is
     then scaled by the share that is kept, so that the neighbour asked for is about as far away as the k-th of all.
     `k_` is the one used. An all-zero z stays 0, at distance 1 from every direction. Without `normalise` distances are
-    those of z itself.
+    those of z itself. OpenOOD squares the distance, adds 1e-10 to each entry of the directions (less than float32
+    can tell) and chooses k on OOD data; pytorch-ood takes k = 1 and z itself.
     """
 
     info = Info(
@@ -94,9 +95,9 @@ class NNGuide(LogitReader):
     """Minus the energy's confidence, guided by the k training rows that z resembles most and are themselves confident.
 
     The guidance is the mean of the k largest cosines to training rows, each times that row's own confidence
-    c = log sum_i exp(l_i). k = 10 and all training rows are the authors'; OpenOOD takes k = 100 of 1 % of the rows, and
-    adds 1e-10 to each entry of the directions, which is left out here. At most `max_rows` rows are kept, drawn by
-    `seed` where there are more.
+    c = log sum_i exp(l_i). k = 10 is the authors'. Their public code draws 1 % of ImageNet's training rows,
+    about 12,800; here all count, at most `max_rows`, drawn by `seed` where there are more. OpenOOD takes k = 100 of
+    1 % of the rows, and adds 1e-10 to each entry of the directions, which is left out here.
     """
 
     info = Info(

@@ -47,8 +47,9 @@ class KLMatching(LogitReader):
     """Divergence of the softmax from the nearest of the classes' mean softmaxes.
 
     d_k is the mean softmax of the training rows that are predicted as class k (the authors take validation rows);
-    classes that are never predicted have none. Where the softmax saturates the score approaches -log d_kk of the
-    predicted class, so that such rows of one class tie; without ties use `max` or `entropy`.
+    classes that are never predicted have none, where OpenOOD takes a softmax that is certain of them. pytorch-ood takes
+    means by label, and the divergence from the predicted class alone. Where the softmax saturates the score approaches
+    -log d_kk of the predicted class, so that such rows of one class tie; without ties use `max` or `entropy`.
     """
 
     info = Info(
@@ -81,7 +82,8 @@ class GradNorm(LogitReader):
     """Minus the L1 norm of the gradient, by the last layer's weights, of the softmax's distance to the uniform one.
 
     That gradient, of -sum_j log s_j, is the outer product of K s - 1 and z: its norm is the product of their norms,
-    and nothing has to be differentiated.
+    and nothing has to be differentiated. The authors and OpenOOD differentiate, row by row, with the same result. Where
+    the softmax saturates norm1(K s - 1) approaches 2 (K - 1) and norm1(z) alone tells rows apart.
     """
 
     info = Info("R15", "gradnorm", "U_gradnorm", "-norm1(z) norm1(K s - 1)", ("head",), "Huang, Geng, Li 2021")
@@ -112,8 +114,8 @@ class _AboutTheMean(LogitReader):
 class FDBD(_AboutTheMean):
     """Minus the mean distance to the decision boundaries of the predicted class c, relative to the distance from mu.
 
-    The regulariser is the paper's, norm(z - mu); OpenOOD chooses between it and norm(z) on OOD data. Classes with the
-    same weight as c have no boundary with it and don't count.
+    The regulariser is the paper's, norm(z - mu); OpenOOD chooses between it and norm(z) on OOD data, and takes the sum
+    over k, which has the same order. Classes with the same weight as c have no boundary with it and don't count.
     """
 
     info = Info(
@@ -141,8 +143,8 @@ class FDBD(_AboutTheMean):
 class NCI(_AboutTheMean):
     """Minus the alignment of z - mu with the predicted class's weight, and minus the size of z.
 
-    `alpha` has no unit here: the two terms have the ratio `alpha` on average over training rows, where the authors
-    choose a (in units of 1 / norm1(z)) on OOD data; `a_` is theirs.
+    `alpha` has no unit here: the two terms have the ratio `alpha` on average over training rows, where the authors and
+    OpenOOD choose a (in units of 1 / norm1(z), from 0.0001 to 0.1) on OOD data; `a_` is theirs.
     """
 
     info = Info(
@@ -186,7 +188,8 @@ class NCI(_AboutTheMean):
 class SHE(LogitReader):
     """Minus the inner product of z with the mean of the training rows of its predicted class that are classified right.
 
-    The simplified Hopfield energy. A class without such a row takes the mean of all its rows.
+    The simplified Hopfield energy, as in OpenOOD and pytorch-ood. A class without such a row takes the mean of all its
+    rows, where theirs is not a number; for a class without any row m_c is 0, hence the score.
     """
 
     info = Info(

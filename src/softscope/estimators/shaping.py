@@ -23,10 +23,19 @@ _SAMPLE_ROWS = 10_000
 class ReAct(Estimator):
     """Energy of features that are cut off above q, the `quantile` of all training activations.
 
-    0.9 is the authors'. The quantile is that of at most 10,000 rows, spread evenly over the training rows.
+    0.9 is the authors'. The quantile is that of at most 10,000 rows, spread evenly over the training rows; OpenOOD's is
+    of validation rows, and its share chosen on OOD data; pytorch-ood cuts off at 1, whatever the features.
     """
 
-    info = Info("R11", "react", "U_react", "-log sum_i exp(w_i'min(z, q) + b_i)", ("head", "train"), "Sun et al. 2021")
+    info = Info(
+        "R11",
+        "react",
+        "U_react",
+        "-log sum_i exp(w_i'min(z, q) + b_i)",
+        ("head", "train"),
+        "Sun et al. 2021",
+        "q > 0 (checked): where fewer activations are above 0 than are to be cut, nothing would be left of z",
+    )
     fitted_numbers = ("cut",)
 
     cut_: float
@@ -40,6 +49,12 @@ class ReAct(Estimator):
     def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
         spread = np.linspace(0, len(train) - 1, min(len(train), _SAMPLE_ROWS)).round().astype(np.int64)
         self.cut_ = float(np.quantile(train.rows(spread), self.quantile))
+        if self.cut_ <= 0:
+            raise SoftscopeError(
+                f"react: the {self.quantile} quantile of the activations of {train.name} is {self.cut_:.2g}, so that "
+                "nothing above 0 would be left of them",
+                "Give a larger quantile, or use a score without this assumption, such as energy",
+            )
 
     def _uncertainty(self, rows: NDArray) -> NDArray:
         return energy(self.head_.logits(np.minimum(rows, rows.dtype.type(self.cut_))))
@@ -49,8 +64,8 @@ class ReAct(Estimator):
 class Scale(LogitReader):
     """Energy of features that are scaled by exp(r), r = sum of z / sum of the largest entries of z.
 
-    The largest are all but the share `percentile` of them, 0.85 by the authors. Scaling z scales its product with W,
-    so the logits at hand are enough. A row without positive entries is not scaled.
+    The largest are all but the share `percentile` of them, 0.85 by the authors; OpenOOD chooses it on OOD data. Scaling
+    z scales its product with W, so the logits at hand are enough. A row without positive entries is not scaled.
     """
 
     info = Info(
@@ -81,7 +96,9 @@ class Scale(LogitReader):
 class AshS(Estimator):
     """Energy of features whose small entries are set to 0 and whose rest is scaled by exp(r), r as in `Scale`.
 
-    `percentile` is the share that is set to 0, 0.9 by the authors; ties with the smallest kept entry are kept.
+    `percentile` is the share that is set to 0, 0.9 by the authors; ties with the smallest kept entry are kept, of which
+    theirs keeps some. OpenOOD's score `ash` is another of theirs, ASH-B, which gives all kept entries one size;
+    pytorch-ood's share is 0.65.
     """
 
     info = Info(

@@ -12,7 +12,7 @@ from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..mixture import RANK_TOLERANCE, ClassMoments, Conditioning, Moments, cholesky
-from .base import Estimator, Info, each_chunk, register
+from .base import Estimator, Info, each_chunk, register, unit_rows
 from .softmax import energy
 
 
@@ -24,6 +24,9 @@ class Residual(Estimator):
     moment. `dim` is the authors' 1000 for H >= 2048 and 512 for H >= 768; below, where 512 would leave little or
     nothing, H / 2. Where the training features span no more than `dim` directions (all residuals would be 0) it is
     halved to half of what they span; `dim_` is the one used and `conditioning_` says why.
+
+    `normalise` works on z / norm(z), with the origin 0, as a direction has none: the score is then the sine of the
+    angle between z and the subspace. OpenOOD computes the subspace of validation instead of training rows.
     """
 
     info = Info("R17", "residual", "U_residual", "norm(R'(z - u))", ("head", "train"), "Wang et al. 2022")
@@ -34,8 +37,9 @@ class Residual(Estimator):
     _axes: Floats
     _kind: Literal["residual", "principal"]
 
-    def __init__(self, *, dim: int | None = None) -> None:
+    def __init__(self, *, dim: int | None = None, normalise: bool = False) -> None:
         self.dim = dim
+        self.normalise = normalise
 
     def _check(self, head: Head) -> None:
         if self.dim is not None and not 0 <= self.dim < head.n_features:
@@ -45,8 +49,11 @@ class Residual(Estimator):
             )
 
     def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
-        self._origin = _head_origin(head)
-        spread = Moments.over(train.chunks()) if moments is None else moments.whole
+        self._origin = np.zeros(head.n_features) if self.normalise else _head_origin(head)
+        if moments is None or self.normalise:
+            spread = Moments.over(self._prepared(rows) for rows in train.chunks())
+        else:
+            spread = moments.whole
         step = spread.mean - self._origin
         asked, count, about = self._asked(head.n_features), spread.count, spread.scatter
         about /= max(count, 1.0)
@@ -86,8 +93,11 @@ class Residual(Estimator):
             return self.dim
         return 1000 if width >= 2048 else 512 if width >= 768 else width // 2
 
+    def _prepared(self, rows: NDArray) -> NDArray:
+        return unit_rows(rows) if self.normalise else rows
+
     def _residual_norms(self, rows: NDArray) -> Floats:
-        centred = rows - self._origin
+        centred = self._prepared(rows) - self._origin
         along = centred @ self._axes
         if self._kind == "residual":
             return np.sqrt(square_norms(along))
@@ -106,7 +116,8 @@ class ViM(Residual):
 
     `dim` and the residual are those of `Residual`; alpha = mean max_i l_i / mean norm(R'(z - u)) over training rows (a
     second pass over them). The paper's score is the virtual class's softmax probability; its log-odds has the same
-    order and can't saturate.
+    order and can't saturate. It has no `normalise`: residual and logits must be of the same z. OpenOOD
+    chooses dim on OOD data; pytorch-ood cuts logits off at 100 and -100.
     """
 
     info = Info(
@@ -120,6 +131,9 @@ class ViM(Residual):
     fitted_numbers = ("alpha",)
 
     alpha_: float
+
+    def __init__(self, *, dim: int | None = None) -> None:
+        super().__init__(dim=dim)
 
     def _fit(self, head: Head, train: FeatureSet, moments: ClassMoments | None) -> None:
         super()._fit(head, train, moments)

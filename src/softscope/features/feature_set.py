@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..arrays import as_array, as_labels, as_rows, check_finite, chunk_rows, placed
 from ..errors import SoftscopeError, printable
 from ..files import existing, stream_safetensors
-from .sources import ArraySource, Opened, RangeSource, Source, open_safetensors
+from .sources import ArraySource, Opened, RangeSource, Source, open_npy, open_npz, open_safetensors
 
 _FORMATS = ".safetensors, .npz, .npy, .parquet or a folder of .parquet files"
 
@@ -189,8 +189,6 @@ def _open(path: str | os.PathLike[str], labels: bool) -> Opened:
     if suffix == ".safetensors":
         return open_safetensors(path, labels=labels)
     if suffix in (".npz", ".npy"):
-        from .numpy_files import open_npy, open_npz
-
         return open_npz(path, labels=labels) if suffix == ".npz" else open_npy(path)
     raise SoftscopeError(f"{path}: features in a {suffix or 'nameless'} file", f"Give {_FORMATS}")
 

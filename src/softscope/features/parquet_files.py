@@ -5,9 +5,10 @@ column a feature needs memory for a page of each column (about 3 MB a feature as
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from ..arrays import CHUNK_BYTES, as_labels, check_shape, chunk_rows
 from ..errors import SoftscopeError
 from ..files import existing, first_line, reading
-from .sources import Opened, Source, UnchangedFile, gather_from, regroup
+from .sources import Opened, Source, UnchangedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,36 +54,36 @@ class _Part:
     def rows(self) -> int:
         return sum(self.groups)
 
-    def batches(self, columns: tuple[str, ...], size: int, groups: list[int]) -> Iterator["pa.RecordBatch"]:
-        """Record batches of at most `size` rows of the row groups `groups`, which must have as many as announced."""
+    def batches(
+        self, columns: tuple[str, ...], size: int, groups: Sequence[int]
+    ) -> Iterator[tuple[int, "pa.RecordBatch"]]:
+        """Record batches of at most `size` rows of the row groups `groups`, each with the number of its first row."""
         self.file.check()
-        rows = 0
+        starts = [0, *accumulate(self.groups)]
         with reading(self.file.path, "parquet"), _open_file(self.file.path, len(columns)) as parquet:
-            for batch in parquet.iter_batches(batch_size=size, row_groups=groups, columns=list(columns)):
-                rows += batch.num_rows
-                yield batch
-            expected = sum(self.groups[group] for group in groups)
-            if rows != expected:
-                raise ValueError(f"{rows} rows, expected {expected}")
+            for group in groups:
+                row = starts[group]
+                for batch in parquet.iter_batches(batch_size=size, row_groups=[group], columns=list(columns)):
+                    yield row, batch
+                    row += batch.num_rows
+                if row != starts[group + 1]:
+                    raise ValueError(f"{row - starts[group]} rows, expected {self.groups[group]}")
 
-    def features(self, size: int, groups: list[int], *, holes: bool = False) -> Iterator[NDArray]:
-        """The features of the row groups `groups`, at most `size` rows at a time; `holes` as in `Source.blocks`."""
-        row = sum(self.groups[: groups[0]]) if groups else 0
-        for batch in self.batches(self.layout.columns, size, groups):
+    def features(self, size: int, groups: Sequence[int], *, holes: bool) -> Iterator[tuple[int, NDArray]]:
+        """The features in these batches; `holes` as in `Source.blocks`."""
+        for row, batch in self.batches(self.layout.columns, size, groups):
             if self.layout.lists:
-                yield _from_lists(batch.column(0), self.layout, f"{self.file.path}: z", row, holes=holes)
+                yield row, _from_lists(batch.column(0), self.layout, f"{self.file.path}: z", row, holes=holes)
             else:
-                yield _from_columns(batch, self.layout, self.file.path, row, holes=holes)
-            row += batch.num_rows
+                yield row, _from_columns(batch, self.layout, self.file.path, row, holes=holes)
 
     def labels(self) -> NDArray[np.int64]:
         """The labels of the file."""
         column = self.layout.label or ""
-        blocks, row = [np.empty(0, np.int64)], 0
-        for batch in self.batches((column,), 1 << 16, list(range(len(self.groups)))):
+        blocks = [np.empty(0, np.int64)]
+        for row, batch in self.batches((column,), 1 << 16, range(len(self.groups))):
             _check_nulls(batch.column(0), f"{self.file.path}: {column}", row)
             blocks.append(as_labels(batch.column(0).to_numpy(), f"{self.file.path}: {column}"))
-            row += batch.num_rows
         return np.concatenate(blocks)
 
 
@@ -97,39 +98,40 @@ class ParquetSource(Source):
         self.files = tuple(part.file for part in parts)
 
     def blocks(self, size: int, first: int = 0, *, holes: bool = False) -> Iterator[NDArray]:
-        return regroup(self._pieces(size, first, holes=holes), size)
+        pieces = self._pieces(size, lambda _, stop: stop > first, holes=holes)
+        return regroup((piece[max(0, first - row) :] for row, piece in pieces), size)
 
     def gather(self, indices: NDArray[np.int64]) -> NDArray:
-        return gather_from(self._around(np.unique(indices)), indices, self.shape[1], self.dtype)
+        """The rows `indices`, out of the row groups that hold any of them."""
+        out = np.empty((len(indices), self.shape[1]), self.dtype)
+        order = np.argsort(indices, kind="stable")
+        wanted = indices[order]
 
-    def _pieces(self, size: int, first: int, *, holes: bool) -> Iterator[NDArray]:
-        """The rows from `first` on in pieces of at most `size`, read from the row group that holds it."""
-        skip = first
-        for part in self.parts:
-            if skip >= part.rows:
-                skip -= part.rows
-                continue
-            ends = np.cumsum(part.groups)
-            group = int(np.searchsorted(ends, skip, side="right"))
-            skip -= int(ends[group]) - part.groups[group]
-            for piece in part.features(size, list(range(group, len(part.groups))), holes=holes):
-                if skip < len(piece):
-                    yield piece[skip:]
-                skip = max(0, skip - len(piece))
+        def held(start: int, stop: int) -> bool:
+            return bool(np.searchsorted(wanted, start) < np.searchsorted(wanted, stop))
 
-    def _around(self, wanted: NDArray[np.int64]) -> Iterator[tuple[int, NDArray]]:
-        """The blocks of every row group that holds a wanted row, each with the number of its first row."""
-        size = chunk_rows(self.shape[1])
+        for row, piece in self._pieces(chunk_rows(self.shape[1]), held):
+            low, high = np.searchsorted(wanted, [row, row + len(piece)])
+            out[order[low:high]] = piece[wanted[low:high] - row]
+            if high == len(wanted):
+                break
+        return out
+
+    def _pieces(
+        self, size: int, needed: Callable[[int, int], bool], *, holes: bool = False
+    ) -> Iterator[tuple[int, NDArray]]:
+        """The rows of every row group with `needed(its first row, the row after its last)`.
+
+        They come in pieces of at most `size` rows, each with the number of its first row.
+        """
         first = 0
         for part in self.parts:
-            for group, rows in enumerate(part.groups):
-                low, high = np.searchsorted(wanted, [first, first + rows])
-                if high > low:
-                    row = first
-                    for piece in part.features(size, [group]):
-                        yield row, piece
-                        row += len(piece)
-                first += rows
+            stops = first + np.cumsum(part.groups)
+            groups = [group for group, stop in enumerate(stops) if needed(stop - part.groups[group], stop)]
+            if groups:
+                for row, piece in part.features(size, groups, holes=holes):
+                    yield first + row, piece
+            first += part.rows
 
 
 def open_parquet(path: str | os.PathLike[str], *, labels: bool = True) -> Opened:
@@ -146,6 +148,22 @@ def open_parquet(path: str | os.PathLike[str], *, labels: bool = True) -> Opened
             )
     known = np.concatenate([part.labels() for part in filled]) if labels and first.layout.label else None
     return Opened(ParquetSource(filled, f"{path}: z"), known, {})
+
+
+def regroup(pieces: Iterable[NDArray], size: int) -> Iterator[NDArray]:
+    """The rows of `pieces` as blocks of exactly `size` rows (the last may be shorter)."""
+    pending: list[NDArray] = []
+    count = 0
+    for piece in pieces:
+        rest = piece
+        while count + len(rest) >= size:
+            cut = size - count
+            yield np.concatenate([*pending, rest[:cut]])
+            pending, count, rest = [], 0, rest[cut:]
+        pending.append(rest)
+        count += len(rest)
+    if count:
+        yield np.concatenate(pending)
 
 
 def _files(path: Path) -> list[Path]:

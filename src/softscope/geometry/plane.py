@@ -1,11 +1,12 @@
 """`Plane`: a two-dimensional plane through the final layer, to look at it (X1), and the window that shows it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..arrays import Floats
+from ..features import FeatureSet
 
 # Numbers up to which all singular vectors are found at once.
 _SMALL = 1 << 21
@@ -19,9 +20,12 @@ class Plane:
     axes: Floats  # [2, H]
 
     @classmethod
-    def principal(cls, *features: NDArray) -> "Plane":
-        """First two principal components of all `features` together; the largest entry of each is positive."""
-        z = np.concatenate(features, dtype=np.float64)
+    def principal(cls, *features: Any) -> "Plane":
+        """First two principal components of all `features` together; the largest entry of each is positive.
+
+        Each is whatever `FeatureSet.of` takes.
+        """
+        z = np.concatenate([FeatureSet.of(own).array() for own in features], dtype=np.float64)
         origin = z.mean(axis=0)
         axes = np.zeros((2, z.shape[1]))
         z -= origin
@@ -30,9 +34,9 @@ class Plane:
         axes[: len(largest)] = largest * np.where(signs == 0, 1.0, signs)[:, None]
         return cls(origin, axes)
 
-    def project(self, z: NDArray) -> Floats:
+    def project(self, z: Any) -> Floats:
         """Coordinates (a, b) of each row's nearest point in the plane."""
-        coordinates: Floats = (z.astype(np.float64) - self.origin) @ self.axes.T
+        coordinates: Floats = (FeatureSet.of(z).array().astype(np.float64) - self.origin) @ self.axes.T
         return coordinates
 
     def lift(self, coordinates: Floats) -> Floats:

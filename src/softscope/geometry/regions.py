@@ -4,7 +4,6 @@ Every region is { z : U(z) > threshold } for some uncertainty U, so one membersh
 U_max are stated by logit(t), t the confidence threshold, because t itself rounds to 1 long before the region is empty.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -22,19 +21,13 @@ from .fields import KnownMixture
 _MIXTURE_DRAWS = 1_000_000
 
 
-class Region(ABC):
-    """{ z in R^H : U(z) > threshold }."""
+@dataclass
+class Region:
+    """{ z in R^H : U(z) > threshold }, where `uncertainty` gives U of a chunk of rows."""
 
+    uncertainty: Callable[[NDArray], Floats]
+    n_features: int
     threshold: float
-
-    @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """H."""
-
-    @abstractmethod
-    def uncertainty(self, z: NDArray) -> Floats:
-        """U of one chunk of rows."""
 
     def contains(self, z: Any) -> NDArray[np.bool_]:
         """Which rows of `z` lie in the region, in chunks of rows."""
@@ -45,36 +38,15 @@ class Region(ABC):
         return out
 
 
-@dataclass(frozen=True)
-class HeadRegion(Region):
-    """A region of an uncertainty that reads the logits alone; `score` maps logits [N, K] to U [N]."""
-
-    head: Head
-    score: Callable[[NDArray], Floats]
-    threshold: float
-
-    @property
-    def n_features(self) -> int:
-        return self.head.n_features
-
-    def uncertainty(self, z: NDArray) -> Floats:
-        return self.score(self.head.logits(z))
-
-
-@dataclass(frozen=True)
 class ScoreRegion(Region):
     """A region of any uncertainty of features: a fitted estimator's, or minus the log of a density."""
 
-    score: Callable[[NDArray], Floats]
-    features: int
-    threshold: float
 
-    @property
-    def n_features(self) -> int:
-        return self.features
+class HeadRegion(Region):
+    """A region of an uncertainty that reads the logits alone; `score` maps logits [N, K] to U [N]."""
 
-    def uncertainty(self, z: NDArray) -> Floats:
-        return self.score(z)
+    def __init__(self, head: Head, score: Callable[[NDArray], Floats], threshold: float) -> None:
+        super().__init__(lambda z: score(head.logits(z)), head.n_features, threshold)
 
 
 class Scorer(Protocol):
@@ -142,31 +114,22 @@ def entropy_region(head: Head, train: FeatureSet | KnownMixture | NDArray, epsil
 def density_region(mixture: KnownMixture, epsilon: float = 0.05, *, seed: int = 0) -> ScoreRegion:
     """The exact region of U_density of an explicit mixture, its threshold from a million draws (T4, T7)."""
 
-    def u_density(z: NDArray) -> Floats:
-        return -mixture.log_density(z)
-
     z, _ = mixture.sample(_MIXTURE_DRAWS, np.random.default_rng(seed))
-    return ScoreRegion(u_density, mixture.n_features, valid_threshold(u_density(z), epsilon))
+    threshold = valid_threshold(-mixture.log_density(z), epsilon)
+    return ScoreRegion(lambda z: -mixture.log_density(z), mixture.n_features, threshold)
 
 
-@dataclass(frozen=True)
 class EllipsoidRegion(Region):
     """T7 as corrected: outside every ellipsoid (z - mu_i)' Sigma_i^-1 (z - mu_i) <= c_i, `sizes` holding the c_i.
 
     As { U > threshold }: U is the smallest of the distances less c_i, the threshold 0.
     """
 
-    mixture: KnownMixture
-    sizes: Floats
-    threshold: float = 0.0
-
-    @property
-    def n_features(self) -> int:
-        return self.mixture.n_features
-
-    def uncertainty(self, z: NDArray) -> Floats:
-        beyond: Floats = (self.mixture.squared_distances(z) - self.sizes).min(axis=1)
-        return beyond
+    def __init__(self, mixture: KnownMixture, sizes: Floats) -> None:
+        self.sizes = sizes
+        super().__init__(
+            lambda z: (mixture.squared_distances(z) - sizes).min(axis=1), mixture.n_features, threshold=0.0
+        )
 
 
 def ellipsoid_region(mixture: KnownMixture, epsilon: float = 0.05) -> EllipsoidRegion:
@@ -218,29 +181,22 @@ def projection(head: Head, mixture: KnownMixture) -> Projection:
     return Projection(mixture.weights, mixture.means @ normal + offset, np.sqrt(spread), float(normal @ normal))
 
 
-@dataclass(frozen=True)
 class SlabRegion(Region):
     """T5: { z : |w'(z - z_0)| < alpha norm(w)^2 }, half width alpha norm(w). Here U is minus the left-hand side."""
 
-    head: Head
-    alpha: float
-
-    @property
-    def threshold(self) -> float:  # type: ignore[override]
-        normal, _ = _boundary(self.head)
-        return -self.alpha * float(normal @ normal)
-
-    @property
-    def n_features(self) -> int:
-        return self.head.n_features
-
-    def uncertainty(self, z: NDArray) -> Floats:
-        normal, offset = _boundary(self.head)
-        return -np.abs(z.astype(np.float64) @ normal + offset)
+    def __init__(self, head: Head, alpha: float) -> None:
+        self.alpha = alpha
+        normal, offset = _boundary(head)
+        super().__init__(
+            lambda z: -np.abs(z.astype(np.float64) @ normal + offset),
+            head.n_features,
+            threshold=-alpha * float(normal @ normal),
+        )
 
 
 def slab_offset(head: Head, mixture: KnownMixture, epsilon: float = 0.05) -> float:
     """T5: the alpha that leaves a share 1 - epsilon of the mixture outside the slab, both tails of a class counted."""
+    from scipy.optimize import brentq
     from scipy.stats import norm
 
     seen = projection(head, mixture)
@@ -251,7 +207,9 @@ def slab_offset(head: Head, mixture: KnownMixture, epsilon: float = 0.05) -> flo
         return float(seen.weights @ outside) - (1.0 - epsilon)
 
     reach = float((np.abs(seen.means) + 40.0 * seen.deviations).max()) / seen.squared_norm
-    return _root(excess, 0.0, reach)
+    if excess(0.0) * excess(reach) > 0:
+        raise SoftscopeError("no half width leaves this share of the mixture outside", "Give epsilon in 0..1")
+    return float(brentq(excess, 0.0, reach, xtol=1e-14, rtol=1e-13))
 
 
 def gaussian_coverage(seen: Projection, alpha: float) -> float:
@@ -273,11 +231,3 @@ def _boundary(head: Head) -> tuple[Floats, float]:
     weight = head.weight.astype(np.float64)
     bias = head.bias.astype(np.float64)
     return (weight[0] - weight[1]) / 2.0, float(bias[0] - bias[1]) / 2.0
-
-
-def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    from scipy.optimize import brentq
-
-    if excess(low) * excess(high) > 0:
-        raise SoftscopeError("no half width leaves this share of the mixture outside", "Give epsilon in 0..1")
-    return float(brentq(excess, low, high, xtol=1e-14, rtol=1e-13))

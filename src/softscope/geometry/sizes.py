@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ..head import Head
 from ..mixture import symmetric_root
 from .regions import HeadRegion, Region, Scorer, exact_region, linear_region, valid_region, valid_threshold
 
-Draw = Callable[[int, np.random.Generator], Floats]
+Sampler = Callable[[int, np.random.Generator], Floats]
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Share:
 
 
 def shares_under(
-    regions: Mapping[str, Region], draw: Draw, *, samples: int = 100_000, seed: int = 0
+    regions: Mapping[str, Region], draw: Sampler, *, samples: int = 100_000, seed: int = 0
 ) -> dict[str, Share]:
     """The probability of each region under a reference density, given as `draw(count, rng) -> rows`.
 
@@ -98,7 +99,7 @@ class RegionSizes:
 
 def region_sizes(
     head: Head,
-    train: FeatureSet,
+    train: Any,
     *,
     density: Scorer | None = None,
     epsilon: float = 0.05,
@@ -108,8 +109,9 @@ def region_sizes(
 ) -> RegionSizes:
     """The sizes of the regions of a trained head and its features; `density` is a fitted estimator, as `Density`.
 
-    `seen` is what a pass over `train` would give, where it was made already.
+    `train` is whatever `FeatureSet.of` takes. `seen` is what a pass over `train` would give, where it was made already.
     """
+    train = FeatureSet.of(train, "train")
     seen = seen or _seen(head, train)
     logit_t = -valid_threshold(seen.odds, epsilon)
     regions: dict[str, Region] = {

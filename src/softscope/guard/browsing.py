@@ -13,9 +13,10 @@ from typing import Any
 
 from ..errors import SoftscopeError
 from ..files import existing_file, write_bytes
+from ..models import load_onnx
 from .exporting import check_guarded
 from .onnx_pixels import IMAGE
-from .onnx_running import inputs_of, opened, samples
+from .onnx_running import inputs_of, samples
 from .onnx_tensor import dimensions
 
 _RUNTIME = {"RUNTIME": "ort.wasm.bundle.min.mjs", "WASM": "ort-wasm-simd-threaded.wasm"}
@@ -24,7 +25,7 @@ _RUNTIME = {"RUNTIME": "ort.wasm.bundle.min.mjs", "WASM": "ort-wasm-simd-threade
 def write_page(model: str | os.PathLike[str], runtime: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
     """Write the guarded .onnx file `model` as a page; `runtime` is the folder `dist` of npm's onnxruntime-web."""
     described = check_guarded(model)
-    graph = opened(model)
+    graph = load_onnx(model)
     if described.get("preprocessing") is None:
         raise SoftscopeError(f"{model}: does not take images", "Export it without --raw-input")
     shapes, expected = described["samples"]["shapes"], described["samples"]

@@ -6,10 +6,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..arrays import check_columns
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from .conformal import Promise, Whole
+from .judging import predicted
+
+
+def check_calibration(head: Head, known: FeatureSet, promise: Promise, per_class: bool) -> Whole:
+    """The predicted classes of the rows `known`, or a SoftscopeError where they can't keep `promise`."""
+    check_columns(known.n_features, f"{known.name}: z", columns=head.n_features)
+    check_enough(np.array([len(known)]), promise, known.name, None)
+    classes = predicted(head, known)
+    if per_class:
+        check_enough(np.bincount(classes, minlength=head.n_classes), promise, known.name, head)
+    return classes
 
 
 def check_enough(counts: Whole, promise: Promise, name: str, head: Head | None) -> None:

@@ -5,7 +5,6 @@ with probability floor(t (n + 1)) / (n + 1) <= t: equality without ties, less wi
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, log1p
 from typing import TYPE_CHECKING
@@ -105,9 +104,15 @@ class Promise:
         Alarms are beta-binomial, and more than k of them come with the probability that at most l - 1 of the k + l
         largest of all n + fresh scores are calibration scores: a hypergeometric tail of l terms, exact and cheap.
         """
+        from scipy.stats import hypergeom
+
         rank = self.rank(calibrated)
-        low = _first(lambda k: _more_than(k, rank, calibrated, fresh) < 1 - outside / 2, fresh)
-        high = _first(lambda k: _more_than(k, rank, calibrated, fresh) <= outside / 2, fresh)
+
+        def more_than(alarms: int) -> float:
+            return float(hypergeom.cdf(rank - 1, calibrated + fresh, calibrated, alarms + rank))
+
+        low = bisect_left(range(fresh), True, key=lambda k: more_than(k) < 1 - outside / 2)
+        high = bisect_left(range(fresh), True, key=lambda k: more_than(k) <= outside / 2)
         return low, high
 
 
@@ -171,23 +176,3 @@ def benjamini_hochberg(p_values: Floats, rate: float) -> NDArray[np.bool_]:
 
     rejected: NDArray[np.bool_] = false_discovery_control(p_values) <= rate
     return rejected
-
-
-def _more_than(alarms: int, rank: int, calibrated: int, fresh: int) -> float:
-    """P(more than `alarms` of `fresh` rows score above the `rank`-th largest of `calibrated` scores)."""
-    drawn = alarms + rank
-    theirs = np.arange(max(0, drawn - fresh), rank)
-    terms = _log_choose(calibrated, theirs) + _log_choose(fresh, drawn - theirs)
-    return float(np.exp(terms - _log_choose(calibrated + fresh, np.array([drawn]))).sum())
-
-
-def _log_choose(n: int, k: Whole) -> Floats:
-    from scipy.special import gammaln
-
-    logs: Floats = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    return logs
-
-
-def _first(holds: Callable[[int], bool], most: int) -> int:
-    """The smallest number in 0..most from which on `holds` is true."""
-    return bisect_left(range(most), True, key=holds)

@@ -17,15 +17,15 @@ from ..canonical import parse_json, plain
 from ..errors import SoftscopeError
 from ..files import first_line, write_bytes
 from ..images import Encoded, Preprocessing
-from ..models import OnnxHead, OpenedModel, find_head, open_model
+from ..models import EXPORT_HINT, OnnxHead, OpenedModel, find_head, load_onnx, open_model
 from .formulas import alarms, decision_constants, p_values
 from .guard import Guard
 from .onnx_pixels import IMAGE, RESIZED, take_images
-from .onnx_running import CLASSIFIER, Feed, as_file, inputs_of, opened, run, samples, serialised
+from .onnx_running import Feed, as_file, inputs_of, run, samples, serialised
 from .onnx_tensor import Graph, Node
 from .reference_formulas import plan_of
 
-Scorer = Callable[[Feed], NDArray]
+FeedScorer = Callable[[Feed], NDArray]
 Pooling = Literal["only", "mean", "first", "last"]
 OUTPUTS = ("class", "probability", "uncertainty", "p", "alarm")
 _METADATA = "softscope.guard"
@@ -47,7 +47,7 @@ def export_guarded(
     Returns what the file says of itself.
     """
     with as_file(model, example) as file:
-        joined = opened(file)
+        joined = load_onnx(file)
         names = [entry.name for entry in inputs_of(joined.graph)]
         _free_names(joined.graph, [*OUTPUTS, IMAGE, "rate"])
         head = _checked_head(joined.graph, guard)
@@ -83,7 +83,7 @@ def export_guarded(
 
 def check_guarded(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a guarded model says of itself, after its own samples gave the outputs they gave at export."""
-    model = opened(path)
+    model = load_onnx(path)
     words = next((entry.value for entry in model.metadata_props if entry.key == _METADATA), None)
     try:
         described: dict[str, Any] = parse_json(words or "")
@@ -107,9 +107,9 @@ def check_guarded(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _guard_nodes(graph: Graph, guard: Guard, features: Node, raw_logits: Node) -> None:
-    from onnx import TensorProto
+    from onnx import TensorProto, helper, numpy_helper
 
-    plan = plan_of(guard)
+    plan = plan_of(guard.estimator)
     constants = {name: graph.constant(value) for name, value in (plan.constants | decision_constants(guard)).items()}
     z, logits = features.double(), raw_logits.double()
     classes = logits.argmax(1)
@@ -122,19 +122,13 @@ def _guard_nodes(graph: Graph, guard: Guard, features: Node, raw_logits: Node) -
     other = (p <= rate) & graph.add("Greater", rate, 0.0)
     unsound = graph.add("Not", scores - scores == 0.0)  # false for NaN and inf
     probability = 1.0 / (logits - logits.amax(1).reshape(-1, 1)).exp().sum(1)
-    _optional_input(graph, "rate", -1.0)
+    graph.graph.input.append(helper.make_tensor_value_info("rate", TensorProto.DOUBLE, [1]))
+    graph.graph.initializer.append(numpy_helper.from_array(np.array([-1.0]), "rate"))
     graph.output(classes, "class", TensorProto.INT64)
     graph.output(probability.cast(np.float32), "probability", TensorProto.FLOAT)
     graph.output(scores, "uncertainty", TensorProto.DOUBLE)
     graph.output(p, "p", TensorProto.DOUBLE)
     graph.output(own | other | unsound, "alarm", TensorProto.BOOL)
-
-
-def _optional_input(graph: Graph, name: str, value: float) -> None:
-    from onnx import TensorProto, helper, numpy_helper
-
-    graph.graph.input.append(helper.make_tensor_value_info(name, TensorProto.DOUBLE, [1]))
-    graph.graph.initializer.append(numpy_helper.from_array(np.array([value]), name))
 
 
 def _checked_head(graph: Any, guard: Guard) -> OnnxHead:
@@ -149,7 +143,8 @@ def _checked_head(graph: Any, guard: Guard) -> OnnxHead:
     if not same:
         classes, width = guard.head.weight.shape
         raise SoftscopeError(
-            f"the last layer of the model doesn't have the weights {classes} x {width} of the guard's head", CLASSIFIER
+            f"the last layer of the model doesn't have the weights {classes} x {width} of the guard's head",
+            EXPORT_HINT,
         )
     return head
 
@@ -189,8 +184,7 @@ def _rows_of(graph: Graph, head: OnnxHead, pooling: Pooling) -> tuple[Node, Node
         if pooling == "mean":
             return node.mean(1)
         place = graph.constant(0 if pooling == "first" else -1, np.int64)
-        chosen: Node = graph.add("Gather", node, place, axis=1)
-        return chosen
+        return graph.add("Gather", node, place, axis=1)
 
     logits = row(head.logits, head.outputs)
     if head.outputs == 1:  # one logit l of two classes is (0, l)
@@ -219,7 +213,9 @@ def _check_features(guard: Guard) -> None:
         )
 
 
-def _python_scores(guard: Guard, reference: OpenedModel, names: Sequence[str], done: Preprocessing | None) -> Scorer:
+def _python_scores(
+    guard: Guard, reference: OpenedModel, names: Sequence[str], done: Preprocessing | None
+) -> FeedScorer:
     """Scores of samples by the model as it was, Pillow and Python: what the joined graph is compared with."""
 
     def scores(feed: Feed) -> NDArray:
@@ -230,7 +226,7 @@ def _python_scores(guard: Guard, reference: OpenedModel, names: Sequence[str], d
     return scores
 
 
-def _check_whole(joined: Any, feed: Feed, python_scores: Scorer, resizes: bool) -> dict[str, Any]:
+def _check_whole(joined: Any, feed: Feed, python_scores: FeedScorer, resizes: bool) -> dict[str, Any]:
     """Run samples through the joined graph and through Python: equal, or a SoftscopeError. Returns what they gave."""
     outputs = dict(zip(OUTPUTS, run(joined, feed, OUTPUTS)))
     scores = python_scores(feed | ({IMAGE: _resized(joined, feed)} if resizes else {}))
@@ -242,7 +238,7 @@ def _check_whole(joined: Any, feed: Feed, python_scores: Scorer, resizes: bool) 
     return {name: value.tolist() for name, value in outputs.items()}
 
 
-def _resizing(joined: Any, feed: Feed, python_scores: Scorer, done: Preprocessing) -> dict[str, Any]:
+def _resizing(joined: Any, feed: Feed, python_scores: FeedScorer, done: Preprocessing) -> dict[str, Any]:
     """How far the graph's resizing of wide and tall samples is from Pillow's: in levels of 255, and in scores."""
     levels, apart = [], []
     for images in (feed[IMAGE], np.ascontiguousarray(feed[IMAGE].swapaxes(1, 2))):

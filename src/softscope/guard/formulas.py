@@ -6,32 +6,35 @@ torch tensors alone; `onnx_tensor.Node` has the same methods and writes a graph.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from math import log
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..estimators import Estimator
 from .guard import Guard
 
 Tensor = Any
 Constants = Mapping[str, Any]
-Formula = Callable[[Tensor, Tensor, Constants], Tensor]
+State = Mapping[str, NDArray]
+Formula = Callable[[Any, Tensor, Tensor, Constants], Tensor]
+Arrays = Callable[[Any, State], dict[str, NDArray]]
 NEGLIGIBLE = -700.0
 # Scores made in another order of operations may differ by this from those of the calibration: ties stay ties.
 SAME = 1e-6
+#: Scores that can run inside a model: what makes their constants of estimator e and its state, and the formula of
+#: e, z, logits and the constants.
+FORMULAS: dict[str, tuple[Arrays, Formula]] = {}
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The uncertainty of one fitted estimator: its `constants` and the `formula` that uses them."""
+def formula_of(*names: str, constants: Arrays = lambda e, state: {}) -> Callable[[Formula], Formula]:
+    """Decorator of the formula of the scores `names`."""
 
-    constants: dict[str, NDArray]
-    formula: Formula
+    def register(formula: Formula) -> Formula:
+        FORMULAS.update(dict.fromkeys(names, (constants, formula)))
+        return formula
 
-
-Planner = Callable[[Any, Mapping[str, NDArray]], Plan]
+    return register
 
 
 def decision_constants(guard: Guard) -> dict[str, NDArray]:
@@ -75,12 +78,6 @@ def mass(gap: Tensor, rest: Tensor) -> Tensor:
     return (-gap).clamp(min=NEGLIGIBLE).exp() * rest
 
 
-def _log_entropy(logits: Tensor, classes: int, temperature: float) -> Tensor:
-    _, gap, rest, moment = tail(logits, classes, temperature)
-    off = mass(gap, rest)
-    return (rest * (off.log1p() / off) + (gap * rest - moment) / (1.0 + off)).log() - gap
-
-
 def energy(logits: Tensor, classes: int) -> Tensor:
     """-log sum_i exp(l_i)."""
     first, gap, rest, _ = tail(logits, classes)
@@ -103,72 +100,79 @@ def unit_rows(z: Tensor) -> Tensor:
     return z / norms(z).reshape(-1, 1).clamp(min=1e-300)
 
 
+def _directions(e: Any, state: State) -> dict[str, NDArray]:
+    weight = e.head_.weight.astype(np.float64)
+    lengths = np.linalg.norm(weight, axis=1, keepdims=True)
+    return {"directions": (weight / np.where(lengths > 0, lengths, 1.0)).T}
+
+
 def _familiarity(z: Tensor, c: Constants) -> Tensor:
     return unit_rows(z).matmul(c["directions"]).amax(1)
 
 
-def _logit_plan(formula: Callable[[Tensor, int, float], Tensor]) -> Planner:
-    def plan(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-        classes, temperature = estimator.head_.n_classes, getattr(estimator, "temperature", 1.0)
-        return Plan({}, lambda z, logits, c: formula(logits, classes, temperature))
-
-    return plan
+formula_of("max")(lambda e, z, logits, c: log_odds(logits, e.head_.n_classes))
 
 
-def _geometric_plan(formula: Callable[[Tensor, int, Constants], Tensor]) -> Planner:
-    def plan(estimator: Estimator, state: Mapping[str, NDArray]) -> Plan:
-        head = estimator.head_
-        weight = head.weight.astype(np.float64)
-        lengths = np.linalg.norm(weight, axis=1, keepdims=True)
-        directions = (weight / np.where(lengths > 0, lengths, 1.0)).T
-        return Plan({"directions": directions}, lambda z, logits, c: formula(z, head.n_classes, c))
-
-    return plan
+@formula_of("entropy", "cool")
+def _entropy(e: Any, z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+    """log H of the softmax, which cool takes at its temperature."""
+    temperature = e.temperature if e.info.name == "cool" else 1.0
+    _, gap, rest, moment = tail(logits, e.head_.n_classes, temperature)
+    off = mass(gap, rest)
+    return (rest * (off.log1p() / off) + (gap * rest - moment) / (1.0 + off)).log() - gap
 
 
-def _mental(z: Tensor, classes: int, c: Constants) -> Tensor:
-    return float(np.log(classes - 1)) - norms(z) * (1.0 / (classes - 1) + _familiarity(z, c))
+formula_of("margin")(lambda e, z, logits, c: -tail(logits, e.head_.n_classes)[1])
+formula_of("max-logit")(lambda e, z, logits, c: -logits.amax(1))
+formula_of("energy")(lambda e, z, logits, c: energy(logits, e.head_.n_classes))
 
 
-def _density(estimator: Any, state: Mapping[str, NDArray]) -> Plan:
-    columns, offset = estimator.columns_, estimator.offset_
-    mixture = estimator.mixture_
-    constants, joint = _JOINTS[mixture.covariance](state)
-
-    def formula(z: Tensor, logits: Tensor, c: Constants) -> Tensor:
-        x = unit_rows(z) if estimator.normalise else z
-        x = x if columns is None else x.matmul(c["columns"])
-        x = x if offset is None else (x.clamp(min=0.0) + offset).log()
-        values = joint(x, c)
-        best = values.amax(1).reshape(-1, 1)
-        return -(best.sum(1) + (values - best).exp().sum(1).log())
-
-    if columns is not None:  # a selection as a product, which every backend has
-        constants["columns"] = np.eye(estimator.n_features_)[:, columns]
-    return Plan(constants, formula)
+@formula_of("mental", constants=_directions)
+def _mental(e: Any, z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+    others = e.head_.n_classes - 1
+    return log(others) - norms(z) * (1.0 / others + _familiarity(z, c))
 
 
-def _full(state: Mapping[str, NDArray]) -> tuple[dict[str, NDArray], Callable[[Tensor, Constants], Tensor]]:
+formula_of("norm", constants=_directions)(lambda e, z, logits, c: -norms(z))
+formula_of("familiarity", constants=_directions)(lambda e, z, logits, c: -_familiarity(z, c))
+
+
+def _density_constants(e: Any, state: State) -> dict[str, NDArray]:
+    constants = _JOINTS[e.mixture_.covariance][0](state)
+    if e.columns_ is not None:  # a selection as a product, which every backend has
+        constants["columns"] = np.eye(e.n_features_)[:, e.columns_]
+    return constants
+
+
+@formula_of("density", constants=_density_constants)
+def _density(e: Any, z: Tensor, logits: Tensor, c: Constants) -> Tensor:
+    x = unit_rows(z) if e.normalise else z
+    x = x if e.columns_ is None else x.matmul(c["columns"])
+    x = x if e.offset_ is None else (x.clamp(min=0.0) + e.offset_).log()
+    values = _JOINTS[e.mixture_.covariance][1](x, c, e.mixture_.means.shape[1])
+    best = values.amax(1).reshape(-1, 1)
+    return -(best.sum(1) + (values - best).exp().sum(1).log())
+
+
+def _full_constants(state: State) -> dict[str, NDArray]:
     factors = np.tril(state["factors"].astype(np.float64))
-    width = factors.shape[1]
-    constants = {
+    return {
         "factors": factors.transpose(0, 2, 1),
         "shifts": np.einsum("khj,kj->kh", factors, state["means"])[:, None],
-        "constants": _log_weights(state) - 0.5 * width * np.log(2 * np.pi),
+        "constants": _log_weights(state) - 0.5 * factors.shape[1] * np.log(2 * np.pi),
     }
 
-    def joint(x: Tensor, c: Constants) -> Tensor:
-        white = x.reshape(1, -1, width).matmul(c["factors"]) - c["shifts"]  # [K, N, H]
-        return c["constants"] - 0.5 * (white * white).sum(2).transpose(0, 1)
 
-    return constants, joint
+def _full(x: Tensor, c: Constants, width: int) -> Tensor:
+    white = x.reshape(1, -1, width).matmul(c["factors"]) - c["shifts"]  # [K, N, H]
+    return c["constants"] - 0.5 * (white * white).sum(2).transpose(0, 1)
 
 
-def _tied(state: Mapping[str, NDArray]) -> tuple[dict[str, NDArray], Callable[[Tensor, Constants], Tensor]]:
+def _tied_constants(state: State) -> dict[str, NDArray]:
     factor = np.tril(state["factors"][0].astype(np.float64))
     centre = state["weights"] @ state["means"]
     white_means = (state["means"] - centre) @ factor.T
-    constants = {
+    return {
         "centre": centre,
         "factor": factor.T,
         "white_means": white_means.T,
@@ -176,53 +180,41 @@ def _tied(state: Mapping[str, NDArray]) -> tuple[dict[str, NDArray], Callable[[T
         "constants": _log_weights(state) - 0.5 * len(factor) * np.log(2 * np.pi),
     }
 
-    def joint(x: Tensor, c: Constants) -> Tensor:
-        white = (x - c["centre"]).matmul(c["factor"])
-        squares = (white * white).sum(1).reshape(-1, 1)
-        distances = squares + c["squares"] - 2.0 * white.matmul(c["white_means"])
-        return c["constants"] - 0.5 * distances.clamp(min=0.0)
 
-    return constants, joint
+def _tied(x: Tensor, c: Constants, width: int) -> Tensor:
+    white = (x - c["centre"]).matmul(c["factor"])
+    squares = (white * white).sum(1).reshape(-1, 1)
+    distances = squares + c["squares"] - 2.0 * white.matmul(c["white_means"])
+    return c["constants"] - 0.5 * distances.clamp(min=0.0)
 
 
-def _diagonal(state: Mapping[str, NDArray]) -> tuple[dict[str, NDArray], Callable[[Tensor, Constants], Tensor]]:
+def _diagonal_constants(state: State) -> dict[str, NDArray]:
     means, variances = state["means"], np.broadcast_to(state["variances"], state["means"].shape)
     centre = state["weights"] @ means
     offsets = means - centre
     with np.errstate(divide="ignore"):
         logs = np.log(state["weights"])
-    constants = {
+    return {
         "centre": centre,
         "linear": (2.0 * offsets / variances).T,
         "inverses": (1.0 / variances).T,
         "constants": logs - 0.5 * ((offsets**2 / variances).sum(axis=1) + np.log(2 * np.pi * variances).sum(axis=1)),
     }
 
-    def joint(x: Tensor, c: Constants) -> Tensor:
-        rows = x - c["centre"]
-        return c["constants"] + 0.5 * (rows.matmul(c["linear"]) - (rows * rows).matmul(c["inverses"]))
 
-    return constants, joint
+def _diagonal(x: Tensor, c: Constants, width: int) -> Tensor:
+    rows = x - c["centre"]
+    return c["constants"] + 0.5 * (rows.matmul(c["linear"]) - (rows * rows).matmul(c["inverses"]))
 
 
-def _log_weights(state: Mapping[str, NDArray]) -> NDArray:
+def _log_weights(state: State) -> NDArray:
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(state["weights"]) - state["half_log_dets"])
 
 
-_JOINTS = {"full": _full, "tied": _tied, "diagonal": _diagonal, "spherical": _diagonal}
-
-
-#: Scores of the paper and of the logits alone: name -> plan of a fitted estimator and its state.
-PLANS: dict[str, Planner] = {
-    "max": _logit_plan(lambda logits, classes, _: log_odds(logits, classes)),
-    "entropy": _logit_plan(lambda logits, classes, _: _log_entropy(logits, classes, 1.0)),
-    "cool": _logit_plan(_log_entropy),
-    "margin": _logit_plan(lambda logits, classes, _: -tail(logits, classes)[1]),
-    "max-logit": _logit_plan(lambda logits, classes, _: -logits.amax(1)),
-    "energy": _logit_plan(lambda logits, classes, _: energy(logits, classes)),
-    "mental": _geometric_plan(_mental),
-    "norm": _geometric_plan(lambda z, classes, c: -norms(z)),
-    "familiarity": _geometric_plan(lambda z, classes, c: -_familiarity(z, c)),
-    "density": _density,
+_JOINTS: dict[str, tuple[Callable[[State], dict[str, NDArray]], Callable[[Tensor, Constants, int], Tensor]]] = {
+    "full": (_full_constants, _full),
+    "tied": (_tied_constants, _tied),
+    "diagonal": (_diagonal_constants, _diagonal),
+    "spherical": (_diagonal_constants, _diagonal),
 }

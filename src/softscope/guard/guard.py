@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, check_columns, chunk_rows, spans
+from ..arrays import Floats, check_columns
 from ..errors import SoftscopeError
 from ..estimators import Estimator, default_estimator
 from ..estimators import estimator as estimator_named
 from ..features import FeatureSet
 from ..head import Head
-from .checks import check_apart, check_enough
+from .checks import check_apart, check_calibration, check_enough
 from .conformal import Calibration, Promise, Whole, benjamini_hochberg, check_rate
+from .judging import finite_scores, predicted
 
 if TYPE_CHECKING:
     from ..metrics import DiscoveryBound
@@ -88,7 +89,7 @@ class Guard:
         promise = Promise(false_alarms, confidence)
         train = None if train is None else FeatureSet.of(train, "train")
         known = FeatureSet.of(calibration, "calibration")
-        _check_calibration(head, known, promise, per_class)
+        check_calibration(head, known, promise, per_class)
         if train is not None:
             check_columns(train.n_features, f"{train.name}: z", columns=head.n_features)
             check_apart(train, known)
@@ -110,7 +111,7 @@ class Guard:
     ) -> "Guard":
         """A guard of a fitted estimator, calibrated on the rows `known`."""
         head = fitted.head_
-        classes = _check_calibration(head, known, promise, per_class)
+        classes = check_calibration(head, known, promise, per_class)
         groups, n_groups = (classes, head.n_classes) if per_class else (np.zeros(len(known), np.int64), 1)
         scores = finite_scores(fitted, known)
         shown = np.linspace(0, len(known) - 1, min(PROBES, len(known))).astype(np.int64)
@@ -153,16 +154,18 @@ class Guard:
 
         With `per_class` among the calibration rows that are taken for the same class.
         """
-        features = self._features(z)
-        scores = finite_scores(self.estimator, features)
-        return self.calibration.p_values(scores, self._groups(features))
+        return self._judged(z)[0]
 
     def alarms(self, z: Any) -> NDArray[np.bool_]:
         """Which rows to distrust: those whose uncertainty is above the threshold."""
+        return self.alarming(*self._judged(z))
+
+    def _judged(self, z: Any) -> tuple[Floats, Whole]:
+        """The p-value of each row and the group of calibration scores that it was compared with."""
         features = self._features(z)
         scores = finite_scores(self.estimator, features)
-        groups = self._groups(features)
-        return self.alarming(self.calibration.p_values(scores, groups), groups)
+        groups = predicted(self.head, features) if self.per_class else np.zeros(len(features), np.int64)
+        return self.calibration.p_values(scores, groups), groups
 
     def alarming(self, p_values: Floats, groups: Whole) -> NDArray[np.bool_]:
         """Which p-values, of rows in these groups of calibration scores, are alarms: p <= l / (n + 1)."""
@@ -243,9 +246,9 @@ class Guard:
             z = z[None]
         return FeatureSet.of(z)
 
-    def _groups(self, features: FeatureSet) -> Whole:
-        """Which group of calibration scores each row is compared with."""
-        return predicted(self.head, features) if self.per_class else np.zeros(len(features), np.int64)
+    def groups_of(self, classes: Whole) -> Whole:
+        """Which group of calibration scores rows of these predicted classes are compared with."""
+        return classes if self.per_class else np.zeros_like(classes)
 
     def monitor(self, rate: float = 0.01, seed: int = 0) -> "Monitor":
         """A watch over a stream of inputs that raises a false alarm with probability at most `rate`, at any time."""
@@ -316,77 +319,3 @@ class Guard:
         from .saving import load_guard
 
         return load_guard(path)
-
-
-def judged(guard: Guard, rows: NDArray) -> tuple[Floats, Whole]:
-    """The uncertainty and the predicted class of each row; NaN and -1 where a row can't be scored, for any reason."""
-    scores, classes = np.full(len(rows), np.nan), np.full(len(rows), -1, np.int64)
-    finite = np.flatnonzero(np.isfinite(rows).all(axis=1))
-    classes[finite] = predicted_or_none(guard.head, rows if len(finite) == len(rows) else rows[finite])
-    good = np.flatnonzero(classes >= 0)
-    scores[good] = scores_or_nan(guard.estimator, rows if len(good) == len(rows) else rows[good])
-    classes[~np.isfinite(scores)] = -1
-    return scores, classes
-
-
-def scores_or_nan(estimator: Estimator, rows: NDArray) -> Floats:
-    """Scores of finite rows, NaN where one is beyond floating point: found by halving, as they are rare."""
-    if not len(rows):
-        return np.empty(0)
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = estimator.uncertainty(rows)
-        return np.where(np.isfinite(scores), scores, np.nan)
-    except SoftscopeError:
-        if len(rows) == 1:
-            return np.array([np.nan])
-        half = len(rows) // 2
-        return np.concatenate([scores_or_nan(estimator, rows[:half]), scores_or_nan(estimator, rows[half:])])
-
-
-def finite_scores(estimator: Estimator, z: Any) -> Floats:
-    """Uncertainties, or a SoftscopeError that names the first row whose score is beyond floating point."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores = estimator.uncertainty(z)
-    unsound = ~np.isfinite(scores)
-    if unsound.any():
-        name = z.name if isinstance(z, FeatureSet) else "z"
-        raise _unscored(name, int(unsound.argmax()))
-    return scores
-
-
-def predicted(head: Head, z: Any) -> Whole:
-    """The class with the largest logit of each row, or a SoftscopeError that names the first row without one."""
-    features = FeatureSet.of(z)
-    classes = np.concatenate([predicted_or_none(head, rows) for rows in features.chunks()])
-    if classes.min() < 0:
-        raise _unscored(features.name, int(classes.argmin()))
-    return classes
-
-
-def predicted_or_none(head: Head, rows: NDArray) -> Whole:
-    """The class with the largest logit of each finite row, -1 where logits are beyond floating point."""
-    classes = np.empty(len(rows), np.int64)
-    for span in spans(len(rows), chunk_rows(max(head.n_classes, head.n_features))):
-        logits = np.empty((span.stop - span.start, head.n_classes), head.logit_dtype(rows.dtype))
-        with np.errstate(over="ignore", invalid="ignore"):
-            head.product(rows[span], logits)
-            logits += head.bias.astype(logits.dtype, copy=False)
-        classes[span] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)
-    return classes
-
-
-def _unscored(name: str, row: int) -> SoftscopeError:
-    return SoftscopeError(
-        f"{name}: row {row} can't be scored, its features are too large", "Check the source of this row, or drop it"
-    )
-
-
-def _check_calibration(head: Head, known: FeatureSet, promise: Promise, per_class: bool) -> Whole:
-    """The predicted classes of the rows `known`, or a SoftscopeError where they can't keep `promise`."""
-    check_columns(known.n_features, f"{known.name}: z", columns=head.n_features)
-    check_enough(np.array([len(known)]), promise, known.name, None)
-    classes = predicted(head, known)
-    if per_class:
-        check_enough(np.bincount(classes, minlength=head.n_classes), promise, known.name, head)
-    return classes

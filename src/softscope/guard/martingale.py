@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiling import kernel
+from ..compiling import compiled
 
 Counts = NDArray[np.int64]
 #: Bets on p: (shape, kappa). 0 more uncertain scores: kappa p^(kappa-1); 1 less: kappa (1-p)^(kappa-1); 2 both: their
@@ -38,7 +38,7 @@ def first_masses(edges: Counts, calibrated: int) -> Counts:
     return np.diff(edges, prepend=-1, append=calibrated).astype(np.int64)
 
 
-@kernel()
+@compiled()
 def ranks(bins: Any, uniforms: Any, masses: Any) -> Any:
     """p = (mass of the bins above + u mass of its own bin) / (n + t), each score then adding its own gap to `masses`.
 
@@ -56,7 +56,7 @@ def ranks(bins: Any, uniforms: Any, masses: Any) -> Any:
     return p_values
 
 
-@kernel()
+@compiled()
 def log_evidence(p_values: Any, done: int, capital: Any, bets: Any) -> Any:
     """log S_t after each p-value, `done` of which came before; `capital` [B] holds the logarithms of A_b, carried on.
 
@@ -90,12 +90,12 @@ def log_evidence(p_values: Any, done: int, capital: Any, bets: Any) -> Any:
     return out
 
 
-@kernel()
+@compiled()
 def _reserve(t: int) -> Any:
     return 1.0 / (1.0 + log1p(t / _RESTART_SCALE))
 
 
-@kernel()
+@compiled()
 def _log_sum(a: float, b: float) -> Any:
     """log(exp(a) + exp(b)); a may be -inf."""
     return max(a, b) + log1p(exp(-abs(a - b)))

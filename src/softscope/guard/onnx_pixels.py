@@ -65,14 +65,13 @@ def _resized(graph: Graph, image: Node, way: Preprocessing) -> Node:
         raise SoftscopeError(f"crop {way.crop} to {width} x {height}", "Inside a graph only squares are cropped")
     shape = graph.add("Shape", image)
     high, wide = (graph.add("Gather", shape, graph.whole(axis)).double() for axis in (1, 2))
-    channels_first: Node = graph.add("Transpose", image, perm=[0, 3, 1, 2])
+    channels_first = graph.add("Transpose", image, perm=[0, 3, 1, 2])
     # The horizontal pass first: pixels are rounded between the two, so that the order matters.
     across = _weights(graph, wide, width, *_place(graph, wide, high, width, width / height, way, ties=True), way)
     narrow = _rounded(channels_first.matmul(across))
     down = _weights(graph, high, height, *_place(graph, high, wide, height, height / width, way, ties=False), way)
     small = _rounded(down.transpose(0, 1).matmul(narrow))
-    turned: Node = graph.add("Transpose", small, perm=[0, 2, 3, 1])
-    return turned
+    return graph.add("Transpose", small, perm=[0, 2, 3, 1])
 
 
 def _place(
@@ -104,7 +103,7 @@ def _weights(graph: Graph, length: Node, side: int, origin: Any, step: Node, way
     distances = (places - centres).abs() / step.clamp(min=1.0)
     weights = _filter(graph, way.interpolation, distances)
     fractions = weights / weights.sum(0) * _PRECISION
-    whole: Node = graph.add("Sign", fractions) * (fractions.abs() + 0.5).floor()
+    whole = graph.add("Sign", fractions) * (fractions.abs() + 0.5).floor()
     return whole / _PRECISION
 
 

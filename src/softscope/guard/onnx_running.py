@@ -1,4 +1,4 @@
-"""ONNX models around an export: opened from a file or from torch, run on samples that any machine makes alike."""
+"""ONNX models around an export: made from torch, run on samples that any machine makes alike."""
 
 import os
 import tempfile
@@ -14,24 +14,13 @@ from numpy.typing import NDArray
 
 from ..errors import SoftscopeError
 from ..files import existing_file, first_line
-from ..models import onnx_session
+from ..models import EXPORT_HINT, need_onnx, onnx_session
 from .onnx_tensor import dimensions
 
-CLASSIFIER = "Export a classifier that ends in one linear layer (Gemm, or MatMul and Add) with its weights in the file"
 Feed = dict[str, NDArray]
 _SAMPLES, _SIDES, _LENGTH = 4, (96, 128), 16  # where a graph leaves them open; the sides of an image are not equal
 _MOST_VALUES = 1 << 26
 _LARGEST = (1 << 31) - (1 << 20)  # bytes of a protobuf message
-
-
-def opened(path: str | os.PathLike[str]) -> Any:
-    """The ONNX model in a file."""
-    onnx = _onnx()
-    file = existing_file(path)
-    try:
-        return onnx.load(str(file))
-    except Exception as error:  # protobuf's errors share no base class
-        raise SoftscopeError(f"{path}: not an ONNX model ({first_line(error)[:200]})", CLASSIFIER) from error
 
 
 @contextmanager
@@ -42,7 +31,7 @@ def as_file(model: Any, example: Any) -> Iterator[Path]:
         return
     from ..torch_door import torch
 
-    _onnx()
+    need_onnx()
     if not isinstance(model, torch.nn.Module) or example is None:
         raise SoftscopeError(
             f"a {type(model).__name__} without an example batch can't be exported",
@@ -88,7 +77,7 @@ def samples(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Fe
 
     Whole numbers are 0 or 1, and 1 in the first place: good as words, as masks and as kinds of words alike.
     """
-    from onnx import TensorProto
+    from onnx import helper
 
     feed: Feed = {}
     for entry in inputs_of(model.graph):
@@ -96,15 +85,13 @@ def samples(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Fe
         if not 0 < prod(shape) <= _MOST_VALUES:
             raise SoftscopeError(f"samples of shape {shape}", "Export the model for smaller inputs")
         draws = np.random.default_rng(0).integers(0, 256, shape)
-        kind = entry.type.tensor_type.elem_type
-        if kind == TensorProto.UINT8:
+        dtype = helper.tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type)
+        if dtype == np.uint8:
             feed[entry.name] = draws.astype(np.uint8)
-        elif kind in (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL):
+        elif dtype in (np.int64, np.int32, np.bool_):
             draws = draws % 2
             draws[..., :1] = 1
-            feed[entry.name] = draws.astype(
-                {TensorProto.INT64: np.int64, TensorProto.INT32: np.int32, TensorProto.BOOL: np.bool_}[kind]
-            )
+            feed[entry.name] = draws.astype(dtype)
         else:
             feed[entry.name] = (draws / 128 - 1).astype(np.float32)
     return feed
@@ -130,7 +117,7 @@ def run(model: Any, feed: Feed, outputs: Sequence[str]) -> list[NDArray]:
     except Exception as error:  # onnxruntime's errors share no base class
         if isinstance(error, SoftscopeError):
             raise
-        raise SoftscopeError(f"onnxruntime can't run the graph ({first_line(error)[:200]})", CLASSIFIER) from error
+        raise SoftscopeError(f"onnxruntime can't run the graph ({first_line(error)[:200]})", EXPORT_HINT) from error
     finally:
         del model.graph.output[len(known) :]
 
@@ -144,12 +131,3 @@ def serialised(model: Any) -> bytes:
         )
     content: bytes = model.SerializeToString()
     return content
-
-
-def _onnx() -> Any:
-    try:
-        import onnx
-        import onnxruntime  # noqa: F401
-    except ImportError as error:
-        raise SoftscopeError("onnx and onnxruntime are not installed", "pip install 'softscope[onnx]'") from error
-    return onnx

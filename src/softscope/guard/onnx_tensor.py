@@ -24,15 +24,18 @@ class Graph:
         self.graph.initializer.append(numpy_helper.from_array(array, name))
         return Node(self, name)
 
-    def add(self, operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
-        """One node; numbers among the inputs become float64 constants."""
+    def add(self, operator: str, *inputs: Any, **attributes: Any) -> "Node":
+        """What one node makes; numbers among the inputs become float64 constants."""
+        return self.add_several(1, operator, *inputs, **attributes)[0]
+
+    def add_several(self, count: int, operator: str, *inputs: Any, **attributes: Any) -> "list[Node]":
+        """`add` for a node that makes `count` tensors."""
         from onnx import helper
 
         names = [value.name if isinstance(value, Node) else self.constant(value).name for value in inputs]
-        made = [self._name(operator.lower()) for _ in range(outputs)]
+        made = [self._name(operator.lower()) for _ in range(count)]
         self.graph.node.append(helper.make_node(operator, names, made, **attributes))
-        nodes = [Node(self, name) for name in made]
-        return nodes[0] if outputs == 1 else nodes
+        return [Node(self, name) for name in made]
 
     def whole(self, *numbers: int) -> "Node":
         """A constant vector of whole numbers: axes, shapes, counts."""
@@ -41,15 +44,12 @@ class Graph:
     def reduce(self, operator: str, value: "Node", axis: int) -> "Node":
         """A reduction over one axis, which is gone afterwards; where the axis stands depends on the opset."""
         if self.opset >= (13 if operator == "ReduceSum" else 18):
-            node: Node = self.add(operator, value, self.whole(axis), keepdims=0)
-        else:
-            node = self.add(operator, value, axes=[axis], keepdims=0)
-        return node
+            return self.add(operator, value, self.whole(axis), keepdims=0)
+        return self.add(operator, value, axes=[axis], keepdims=0)
 
     def where(self, condition: "Node", one: Any, other: Any) -> "Node":
         """`one` where the condition holds, else `other`."""
-        node: Node = self.add("Where", condition, one, other)
-        return node
+        return self.add("Where", condition, one, other)
 
     def move_to_front(self, begin: int) -> None:
         """Put the nodes from `begin` on before all others: a graph lists its nodes in the order they run."""
@@ -70,11 +70,11 @@ class Graph:
 
 
 def _binary(operator: str, *, turned: bool = False) -> "Callable[[Node, Any], Node]":
-    return lambda node, other: node._add(operator, *((other, node) if turned else (node, other)))
+    return lambda node, other: node.graph.add(operator, *((other, node) if turned else (node, other)))
 
 
 def _unary(operator: str) -> "Callable[[Node], Node]":
-    return lambda node: node._add(operator, node)
+    return lambda node: node.graph.add(operator, node)
 
 
 class Node:
@@ -82,10 +82,6 @@ class Node:
 
     def __init__(self, graph: Graph, name: str) -> None:
         self.graph, self.name = graph, name
-
-    def _add(self, operator: str, *inputs: Any, **attributes: Any) -> "Node":
-        node: Node = self.graph.add(operator, *inputs, **attributes)
-        return node
 
     __add__, __radd__ = _binary("Add"), _binary("Add", turned=True)
     __sub__, __rsub__ = _binary("Sub"), _binary("Sub", turned=True)
@@ -95,18 +91,18 @@ class Node:
     __neg__, abs, exp, log, floor, sqrt = map(_unary, ("Neg", "Abs", "Exp", "Log", "Floor", "Sqrt"))
 
     def __ge__(self, other: Any) -> "Node":
-        return self._add("Not", self._add("Less", self, other))
+        return self.graph.add("Not", self.graph.add("Less", self, other))
 
     def __le__(self, other: Any) -> "Node":
-        return self._add("Not", self._add("Greater", self, other))
+        return self.graph.add("Not", self.graph.add("Greater", self, other))
 
     def __eq__(self, other: object) -> "Node":  # type: ignore[override]
-        return self._add("Equal", self, other)
+        return self.graph.add("Equal", self, other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, rows: "Node") -> "Node":
-        return self._add("Gather", self, rows, axis=0)
+        return self.graph.add("Gather", self, rows, axis=0)
 
     def log1p(self) -> "Node":
         """log(w) x / (w - 1) with w = 1 + x as rounded, and x where w is 1: ONNX has no log1p (Kahan's way)."""
@@ -122,14 +118,14 @@ class Node:
         """To a numpy dtype."""
         from onnx import helper
 
-        return self._add("Cast", self, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+        return self.graph.add("Cast", self, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def clamp(self, min: float | None = None, max: float | None = None) -> "Node":
-        node = self if min is None else self._add("Max", self, min)
-        return node if max is None else self._add("Min", node, max)
+        node = self if min is None else self.graph.add("Max", self, min)
+        return node if max is None else self.graph.add("Min", node, max)
 
     def reshape(self, *shape: int) -> "Node":
-        return self._add("Reshape", self, self.graph.whole(*shape))
+        return self.graph.add("Reshape", self, self.graph.whole(*shape))
 
     def scalar(self) -> "Node":
         """The one value of a vector, without an axis."""
@@ -137,7 +133,7 @@ class Node:
 
     def transpose(self, first: int, second: int) -> "Node":
         """Of a matrix."""
-        return self._add("Transpose", self, perm=[second, first])
+        return self.graph.add("Transpose", self, perm=[second, first])
 
     def sum(self, axis: int) -> "Node":
         return self.graph.reduce("ReduceSum", self, axis)
@@ -149,14 +145,14 @@ class Node:
         return self.graph.reduce("ReduceMean", self, axis)
 
     def argmax(self, axis: int) -> "Node":
-        return self._add("ArgMax", self, axis=axis, keepdims=0)
+        return self.graph.add("ArgMax", self, axis=axis, keepdims=0)
 
     def topk(self, count: int) -> Any:
-        return self.graph.add("TopK", self, self.graph.whole(count), outputs=2)
+        return self.graph.add_several(2, "TopK", self, self.graph.whole(count))
 
     def narrow(self, axis: int, start: int, length: int) -> "Node":
         whole = self.graph.whole
-        return self._add("Slice", self, whole(start), whole(start + length), whole(axis))
+        return self.graph.add("Slice", self, whole(start), whole(start + length), whole(axis))
 
 
 def dimensions(entry: Any) -> list[int | None]:

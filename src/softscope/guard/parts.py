@@ -1,8 +1,9 @@
-"""Part files: a long parquet file in the making, of which a killed process loses only the batch under way.
+"""Part files: a long table in the making, of which a killed process loses only the batch under way.
 
-Each batch goes into a part file that is whole or absent, in a hidden folder beside the output. A part begins with a
-sha256 of what made it (run, number) and of its bytes, so that only parts of the same run, unchanged, are taken up. When
-all are there they are joined into the output, atomically, and the folder goes.
+Each batch becomes a parquet file that is whole or absent and sealed: its footer says what made it (run and number), and
+its sha256, so that only parts of the same run, unchanged, are taken up. `softscope score` leaves its parts as they are,
+a folder that reads as one table. Here they lie in a hidden folder beside the output; when all are there they are joined
+into it, atomically, and the folder goes.
 """
 
 import hashlib
@@ -12,10 +13,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from ..errors import SoftscopeError
 from ..files import atomic_path, existing_file, sync, write_bytes, writing_failed
@@ -24,79 +22,95 @@ from ..locks import locked
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Counts = NDArray[np.int64]
-_DIGEST_BYTES = hashlib.sha256().digest_size
+_SEAL = "softscope.unit"
+_BLANK = 64 * "0"
+
+
+def sealed(table: "pa.Table", name: str, *, group_rows: int | None = None, **options: Any) -> bytes:
+    """`table` as a parquet file; its footer holds `name` and the sha256 of every other byte of the file."""
+    import pyarrow.parquet as pq
+
+    stream = io.BytesIO()
+    with pq.ParquetWriter(stream, table.schema, write_page_checksum=True, **options) as writer:
+        writer.write_table(table, row_group_size=group_rows)
+        writer.add_key_value_metadata({_SEAL: f"{name} {_BLANK}"})
+    before, _, after = _at_seal(stream.getvalue(), name)
+    return b"".join([before, _digest(before, after), after])
+
+
+def unsealed(content: bytes, name: str) -> "pa.Table | None":
+    """The table that was sealed under this `name`; None where the content is that of another or has changed."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    before, digest, after = _at_seal(content, name)
+    return pq.read_table(pa.BufferReader(content)) if digest == _digest(before, after) else None
+
+
+def _at_seal(content: bytes, name: str) -> tuple[bytes, bytes, bytes]:
+    """What stands before the sha256, which follows the last mention of the name; the sha256; and what follows it."""
+    before, mark, after = content.rpartition(f"{name} ".encode())
+    return before + mark, after[: len(_BLANK)], after[len(_BLANK) :]
+
+
+def _digest(before: bytes, after: bytes) -> bytes:
+    whole = hashlib.sha256(before)
+    whole.update(after)
+    return whole.hexdigest().encode()
 
 
 class Parts:
-    """The part files of the run `key`, one for each batch of `size` rows."""
+    """The `count` part files of the run `key`, in a folder."""
 
-    def __init__(self, folder: Path, key: str, rows: int, size: int) -> None:
-        self.folder, self.key, self.rows, self.size = folder, key, rows, size
-        self.count = -(-rows // size)
+    def __init__(self, folder: Path, key: str, count: int) -> None:
+        self.folder, self.key, self.count = folder, key, count
 
     def done(self) -> int:
         """How many parts are there, from the first on without a gap."""
-        return next((number for number in range(self.count) if self._content(number) is None), self.count)
+        return next((number for number in range(self.count) if self._read(number) is None), self.count)
 
     def write(self, number: int, table: "pa.Table") -> None:
         """Write one part, atomically."""
+        write_bytes(self._path(number), sealed(table, self._name(number)))
+
+    def joined_into(self, target: Path) -> Iterator["pa.Table"]:
+        """Write all parts as one file, a row group each, atomically when the last of them was taken."""
         import pyarrow.parquet as pq
 
-        buffer = io.BytesIO()
-        pq.write_table(table, buffer)
-        content = buffer.getvalue()
-        write_bytes(self._path(number), self._digest(number, content) + content)
-
-    def join(self, target: Path, classes: int) -> Counts:
-        """Write all parts as one file, a row group each, atomically; returns scored rows and alarms by class."""
-        import pyarrow.compute as pc
-        import pyarrow.parquet as pq
-
-        counts = np.zeros((2, classes), np.int64)
-        schema = self._read(0).schema
         joined = self.folder / "joined"  # made in here, so that a killed process leaves nothing beside the output
         with (
             atomic_path(joined) as temporary,
             open(temporary, "wb") as file,
-            pq.ParquetWriter(file, schema, write_page_checksum=True) as writer,
+            pq.ParquetWriter(file, self._sound(0).schema, write_page_checksum=True) as writer,
         ):
             for number in range(self.count):
-                table = self._read(number)
+                table = self._sound(number)
                 writer.write_table(table, row_group_size=len(table))
-                scored = table.filter(pc.invert(table["bad"]))
-                taken = scored["predicted"].to_numpy()
-                counts[0] += np.bincount(taken, minlength=classes)
-                counts[1] += np.bincount(taken[scored["alarm"].to_numpy()], minlength=classes)
+                yield table
         try:
             os.replace(joined, target)
         except OSError as error:
             raise writing_failed(target, error) from error
         with suppress(OSError):  # the file is whole and in place; some file systems can't sync a folder
             sync(target.parent)
-        return counts
 
-    def _read(self, number: int) -> "pa.Table":
-        import pyarrow.parquet as pq
-
-        content = self._content(number)
-        if content is None:
+    def _sound(self, number: int) -> "pa.Table":
+        table = self._read(number)
+        if table is None:
             raise SoftscopeError(
                 f"{self._path(number)}: was damaged after it was written", "Run the command again to score it anew"
             )
-        return pq.read_table(io.BytesIO(content))
+        return table
 
-    def _content(self, number: int) -> bytes | None:
-        """The bytes of a part that this run wrote, None where there are none or others."""
+    def _read(self, number: int) -> "pa.Table | None":
+        """A part that this run wrote, None where there is none or another."""
         try:
-            whole = existing_file(self._path(number)).read_bytes()
+            return unsealed(existing_file(self._path(number)).read_bytes(), self._name(number))
         except (OSError, SoftscopeError):
             return None
-        digest, content = whole[:_DIGEST_BYTES], whole[_DIGEST_BYTES:]
-        return content if digest == self._digest(number, content) else None
 
-    def _digest(self, number: int, content: bytes) -> bytes:
-        return hashlib.sha256(f"{self.key} {number} ".encode() + content).digest()
+    def _name(self, number: int) -> str:
+        return f"{self.key} {number}"
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:09}.scores"
@@ -111,8 +125,6 @@ def working_folder(target: Path) -> Iterator[Path]:
     folder = target.parent / f".{target.name}.parts"
     with ExitStack() as holding:
         _hold(folder, target, holding)
-        for leftover in folder.glob(".*.part"):  # of a process that was killed while it wrote
-            leftover.unlink(missing_ok=True)
         try:
             yield folder
             shutil.rmtree(folder, ignore_errors=True)

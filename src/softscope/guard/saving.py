@@ -1,7 +1,6 @@
 """A guard or a monitor's state as one safetensors file: arrays and JSON, nothing to execute, under one sha256.
 
-The digest covers the metadata and every tensor; what remains of a file, the layout of its header, must be exactly
-what we write for these contents. So there is no byte whose change goes unnoticed.
+Any changed byte is noticed (`files.read_signed`).
 """
 
 import json
@@ -17,10 +16,13 @@ from ..arrays import Floats
 from ..canonical import content_digest, parse_json, plain
 from ..errors import SoftscopeError
 from ..estimators import ESTIMATORS, estimator, estimator_class
-from ..files import first_line, read_safetensors, safetensors_header, safetensors_preamble, stream_safetensors
+from ..files import first_line, safetensors_header
+from ..files import read_signed as read_unchanged
+from ..files import write_signed as write_digested
 from ..head import Head
 from .conformal import Calibration, Promise
-from .guard import Guard, finite_scores
+from .guard import Guard
+from .judging import finite_scores
 
 # Version 2 added confidence, the predicted classes of the calibration rows and the parent of a recalibrated guard.
 FORMAT, VERSION, READABLE = "softscope.guard", "2", ("1", "2")
@@ -65,9 +67,7 @@ def write_signed(
     path: str | os.PathLike[str], kind: str, version: str, tensors: Mapping[str, NDArray], words: Mapping[str, Any]
 ) -> None:
     """Write tensors and plain values under one sha256, as a safetensors file, atomically."""
-    metadata = _metadata(kind, version, words)
-    blocks = {name: (tensor.dtype, tensor.shape, [tensor]) for name, tensor in tensors.items()}
-    stream_safetensors(path, blocks, metadata | {"sha256": content_digest(tensors, metadata)})
+    write_digested(path, tensors, _metadata(kind, version, words))
 
 
 def read_signed(
@@ -82,14 +82,13 @@ def read_signed(
             f"{path}: {called} of format {metadata.get('version')!r}, expected {versions[-1]!r}",
             "Install a newer softscope",
         )
-    tensors, metadata = read_safetensors(path)
-    _check_unchanged(path, tensors, metadata)
+    tensors, metadata = read_unchanged(path)
     try:
         words = parse_json(metadata[kind.rpartition(".")[2]])
-    except (KeyError, ValueError, RecursionError) as error:
+        if not isinstance(words, dict):
+            raise ValueError("settings without names")
+    except (KeyError, ValueError) as error:
         raise SoftscopeError(f"{path}: {called} without its settings", "Make it again") from error
-    if not isinstance(words, dict):
-        raise SoftscopeError(f"{path}: {called} without its settings", "Make it again")
     return tensors, words
 
 
@@ -124,15 +123,6 @@ def contents(guard: Guard) -> tuple[dict[str, NDArray], dict[str, Any]]:
         "softscope": __version__,
     }
     return tensors, words
-
-
-def _check_unchanged(path: str | os.PathLike[str], tensors: dict[str, NDArray], metadata: dict[str, str]) -> None:
-    preamble = safetensors_preamble({name: (t.dtype, t.shape) for name, t in tensors.items()}, metadata)
-    with open(path, "rb") as file:
-        same = file.read(len(preamble)) == preamble
-    words = {key: value for key, value in metadata.items() if key != "sha256"}
-    if not same or metadata.get("sha256") != content_digest(tensors, words):
-        raise SoftscopeError(f"{path}: has changed since it was saved (its sha256 differs)", "Copy it again")
 
 
 def _rebuild(tensors: dict[str, NDArray], words: Any) -> Guard:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..errors import SoftscopeError
-from .guard import Guard, judged
+from .guard import Guard
+from .judging import judge
 from .meters import CONTENT_TYPE, Meters
 from .monitor import Monitor
 from .protocol import JSON, error_body, metadata, read_request, response
@@ -46,19 +47,15 @@ class Service:
 
         A row that can't be scored has class -1.
         """
-        scores, classes = judged(self.guard, rows)
-        good = np.flatnonzero(classes >= 0)
-        groups = classes[good] if self.guard.per_class else np.zeros(len(good), np.int64)
-        p_values, alarms = np.zeros(len(rows)), np.ones(len(rows), bool)
-        p_values[good] = self.guard.calibration.p_values(scores[good], groups)
-        alarms[good] = self.guard.alarming(p_values[good], groups)
+        judged = judge(self.guard, rows)
+        good = ~judged.bad
         with self._lock:
-            self.monitor.update_scores(scores[good])
-            self.meters.count(classes[good], alarms[good], p_values[good])
+            self.monitor.update_scores(judged.scores[good])
+            self.meters.count(judged.classes[good], judged.alarms[good], judged.p_values[good])
             self._unsaved += len(rows)
             if self._unsaved >= _SAVE_EVERY:
                 self._save()
-        return {"uncertainty": scores, "p": p_values, "alarm": alarms, "class": classes}
+        return {"uncertainty": judged.scores, "p": judged.p_values, "alarm": judged.alarms, "class": judged.classes}
 
     def close(self) -> None:
         """Keep the monitor's state, where there is a place for it."""

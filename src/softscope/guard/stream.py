@@ -21,7 +21,8 @@ from ..features import FeatureSet
 from ..files import check_suffix, output_file
 from ..progress import Progress, silent
 from .conformal import Whole
-from .guard import Guard, judged
+from .guard import Guard
+from .judging import judge
 from .parts import Parts, working_folder
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 OnBad = Literal["error", "flag"]
 BATCH_BYTES = 1 << 26
 _FLAG = "Fix its source, or mark such rows with --on-bad flag"
-_COLUMNS = ("row", "uncertainty", "p_value", "alarm", "predicted", "bad")
 
 
 @dataclass(frozen=True)
@@ -95,15 +95,24 @@ def score_file(
     size = batch or chunk_rows(features.n_features, features.dtype.itemsize, BATCH_BYTES)
     key = {"guard": guard.sha256, "input": features.stamp(), "batch": size, "softscope": __version__}
     with working_folder(target) as folder:
-        parts = Parts(folder, fingerprint(key), len(features), size)
+        parts = Parts(folder, fingerprint(key), -(-len(features) // size))
         done = parts.done()
         first = min(len(features), done * size)
         progress("scoring", first, len(features))
+        counts = np.zeros((2, guard.head.n_classes), np.int64)
         for number, rows in enumerate(features.unchecked_chunks(size, first=first, holes=on_bad == "flag"), done):
             parts.write(number, _table(guard, features.name, rows, number * size, on_bad))
             progress("scoring", number * size + len(rows), len(features))
-        scored, alarms = parts.join(target, guard.head.n_classes)
-    return Summary.of(guard, len(features), scored, alarms)
+        for table in parts.joined_into(target):
+            counts += counts_by_class(table, guard.head.n_classes)
+    return Summary.of(guard, len(features), *counts)
+
+
+def counts_by_class(table: "pa.Table", classes: int) -> Whole:
+    """Scored rows and alarms of each predicted class in a table of scores, [2, classes]."""
+    good = table.select(["predicted", "alarm"]).drop_null()
+    predicted, alarm = good["predicted"].to_numpy(), good["alarm"].to_numpy()
+    return np.stack([np.bincount(each, minlength=classes) for each in (predicted, predicted[alarm])])
 
 
 def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) -> "pa.Table":
@@ -115,25 +124,22 @@ def _table(guard: Guard, name: str, rows: NDArray, first: int, on_bad: OnBad) ->
             check_finite(rows, f"{name}: z", first_row=first)
         except SoftscopeError as error:
             raise SoftscopeError(error.what, _FLAG) from error
-    scores, classes = judged(guard, rows)
-    bad = classes < 0
+    judged = judge(guard, rows)
+    bad = judged.bad
     if on_bad == "error" and bad.any():
         raise SoftscopeError(
             f"{name}: row {first + int(bad.argmax())} can't be scored, its features are too large", _FLAG
         )
-    good = np.flatnonzero(~bad)
-    scores, classes = scores[good], classes[good]
-    groups = classes if guard.per_class else np.zeros(len(good), np.int64)
-    p_values = guard.calibration.p_values(scores, groups)
-    values: dict[str, Any] = {"row": np.arange(first, first + len(rows))}
-    for column, of_good in zip(_COLUMNS[1:], (scores, p_values, guard.alarming(p_values, groups), classes)):
-        of_all = np.ones(len(rows), of_good.dtype)  # an alarm where nothing could be said
-        of_all[good] = of_good
-        values[column] = pa.array(of_all, mask=None if column == "alarm" else bad)
-    values["bad"] = bad
-    table = pa.table(values)
+    columns = {
+        "row": np.arange(first, first + len(rows)),
+        "uncertainty": pa.array(judged.scores, mask=bad),
+        "p_value": pa.array(judged.p_values, mask=bad),
+        "alarm": judged.alarms,
+        "predicted": pa.array(judged.classes, mask=bad),
+        "bad": bad,
+    }
     words = {"guard": repr(guard)} | ({"classes": json.dumps(guard.head.classes)} if guard.head.classes else {})
-    return table.replace_schema_metadata(words)
+    return pa.table(columns, metadata=words)
 
 
 def _checked_output(target: Path, source: Path) -> Path:

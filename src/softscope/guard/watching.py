@@ -14,7 +14,7 @@ from ..canonical import parse_json
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..files import existing
-from .guard import judged
+from .judging import judge
 from .monitor import Evidence, Monitor
 from .stream import BATCH_BYTES
 
@@ -80,14 +80,13 @@ def _unread(monitor: Monitor, file: Path) -> Iterator[NDArray]:
 
 
 def _take(monitor: Monitor, rows: NDArray, name: str, on_bad: OnBad) -> None:
-    scores, classes = judged(monitor.guard, rows)
-    bad = classes < 0
-    if bad.any() and on_bad == "error":
-        row = monitor.source.get("rows", 0) + int(bad.argmax())
+    judged = judge(monitor.guard, rows)
+    if judged.bad.any() and on_bad == "error":
+        row = monitor.source.get("rows", 0) + int(judged.bad.argmax())
         raise SoftscopeError(
             f"{name}: row {row} can't be scored", "Fix its source, or leave such rows out with --on-bad skip"
         )
-    monitor.update_scores(scores[~bad])
+    monitor.update_scores(judged.scores[~judged.bad])
 
 
 def _watch_lines(monitor: Monitor, lines: IO[str], state: str | os.PathLike[str] | None, on_bad: OnBad) -> Evidence:

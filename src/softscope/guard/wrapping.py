@@ -31,12 +31,13 @@ class GuardedModel(nn.Module):
 
     def __init__(self, guard: Guard, model: nn.Module) -> None:
         super().__init__()
-        plan = plan_of(guard)
+        plan = plan_of(guard.estimator)
         self.model = model
         self._formula = plan.formula
         self._per_class = guard.per_class
-        self._names = [*plan.constants, *(names := decision_constants(guard))]
-        for name, value in {**plan.constants, **names}.items():
+        constants = plan.constants | decision_constants(guard)
+        self._names = list(constants)
+        for name, value in constants.items():
             self.register_buffer(f"guard_{name}", torch.from_numpy(np.array(value)), persistent=False)
         self._seen: list[torch.Tensor] = []
         layer = _layer_of(guard, model)

@@ -6,10 +6,8 @@ from ..lazy import lazily
 from .linear import Head
 
 if TYPE_CHECKING:
-    from .search import Call, LastLayer, find_last_layer, recording, rows_in, run, to_device
+    from .search import LastLayer, close, find_last_layer, to_device
 
-__getattr__ = lazily(
-    __name__, {"search": ("Call", "LastLayer", "find_last_layer", "recording", "rows_in", "run", "to_device")}
-)
+__getattr__ = lazily(__name__, {"search": ("LastLayer", "close", "find_last_layer", "to_device")})
 
-__all__ = ["Call", "Head", "LastLayer", "find_last_layer", "recording", "rows_in", "run", "to_device"]
+__all__ = ["Head", "LastLayer", "close", "find_last_layer", "to_device"]

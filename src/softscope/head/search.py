@@ -7,12 +7,13 @@ or the choice of one position (a token), then by softmax, log-softmax or, for on
 such layers.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from ..arrays import rows_in
 from ..errors import SoftscopeError, out_of_memory
 from ..files import first_line
 from ..torch_door import device_of, evaluating, nn, torch
@@ -32,7 +33,7 @@ _LINKS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @dataclass(frozen=True)
-class Call:
+class _Call:
     """One call of a candidate layer: what it saw [N, P, H] and gave [N, P, K], P positions (1 where there are none)."""
 
     name: str
@@ -45,38 +46,39 @@ class Call:
 class LastLayer:
     """The layer (or two, whose mean is the answer), how its positions become one row, and how the answer follows."""
 
-    names: tuple[str, ...]
-    layers: tuple[nn.Module, ...]
+    layers: dict[str, nn.Module]
     pick: str = "mean"
     link: str = "logits"
 
     @property
     def name(self) -> str:
         """The name in the model, those of two joined by +."""
-        return "+".join(self.names)
+        return "+".join(self.layers)
 
     def weight_and_bias(self) -> tuple[Any, Any]:
         """W [K, H] and b [K] as float32 arrays: [W1/2, W2/2] for two layers, [0, w] for one logit."""
         share = 1.0 / len(self.layers)
-        parts = [_parameters(layer) for layer in self.layers]
+        parts = [_parameters(layer) for layer in self.layers.values()]
         weight = torch.cat([share * weight for weight, _ in parts], 1)
         bias = torch.stack([share * bias for _, bias in parts]).sum(0)
         if len(weight) == 1:
             weight, bias = torch.cat([0 * weight, weight]), torch.cat([0 * bias, bias])
         return weight.numpy(), bias.numpy()
 
-    def read(self, calls: Sequence[Call], answer: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def read(self, model: nn.Module, inputs: Any, output: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Features z [N, H] and logits [N, K] of a batch.
 
         The logits are the model's answer where it answers logits, else the layer's output before the link.
         """
+        with _recording(self.layers, rows_in(inputs)) as calls:
+            answer = _run(model, inputs, output)
         latest = {call.layer: call for call in calls}
         if len(latest) < len(self.layers):
             raise SoftscopeError(
                 f"the last layer {self.name} was not called with one row per input",
                 "The model's path differs between batches: wrap it in a module that always takes the same one",
             )
-        used = [latest[layer] for layer in self.layers]
+        used = [latest[layer] for layer in self.layers.values()]
         if self.pick == "position":
             rows, place = torch.arange(len(answer)), _place(used[0], answer, self.link)
             z, made = used[0].seen[rows, place], used[0].given[rows, place]
@@ -96,14 +98,31 @@ def find_last_layer(model: nn.Module, probe: Any = None, output: Any = None) -> 
     if probe is not None:
         return _by_probe(model, named or candidates, to_device(probe, device_of(model)), output)
     if named is not None and len(named) == 1:
-        return LastLayer(tuple(named), tuple(named.values()))
+        return LastLayer(named)
     own = _own_probe(model)
     if own is not None:
         return _by_probe(model, named or candidates, own, output)
     return _by_graph(model, candidates)
 
 
-def run(model: nn.Module, inputs: Any, output: Any = None) -> torch.Tensor:
+def to_device(inputs: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
+    """Tensors, or a tuple or dict of them, on `device`, real numbers in `dtype` if given; arrays become tensors."""
+    if isinstance(inputs, Mapping):
+        return {name: to_device(value, device, dtype) for name, value in inputs.items()}
+    if isinstance(inputs, tuple | list):
+        return tuple(to_device(value, device, dtype) for value in inputs)
+    tensor = (inputs if isinstance(inputs, torch.Tensor) else torch.as_tensor(inputs)).to(device)
+    return tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
+
+
+def close(made: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Equal but for rounding: 1e-4 of the largest value, more in half precision."""
+    allowed = max(1e-4, 8 * torch.finfo(made.dtype).eps)
+    difference = float((made.float() - expected.float()).abs().max())
+    return difference <= allowed * float(expected.float().abs().max())
+
+
+def _run(model: nn.Module, inputs: Any, output: Any) -> torch.Tensor:
     """The model's answer [N, K] to `inputs`: a tensor, a tuple (several inputs) or a dict (by name)."""
     try:
         if isinstance(inputs, Mapping):
@@ -116,10 +135,10 @@ def run(model: nn.Module, inputs: Any, output: Any = None) -> torch.Tensor:
         raise
     except Exception as error:  # a model may fail in any way it likes
         raise _failed(model, inputs, error) from error
-    return answer_in(made, output)
+    return _answer_in(made, output)
 
 
-def answer_in(made: Any, output: Any = None) -> torch.Tensor:
+def _answer_in(made: Any, output: Any) -> torch.Tensor:
     """The tensor [N, K] in what a model returned; `output` is a key, a position or a function that picks it."""
     picked = made
     if callable(output):
@@ -143,67 +162,48 @@ def answer_in(made: Any, output: Any = None) -> torch.Tensor:
 
 
 @contextmanager
-def recording(layers: Mapping[str, nn.Module], calls: list[Call], rows: int) -> Iterator[None]:
-    """Append to `calls` every call of `layers` that has one row (or map) per input."""
+def _recording(layers: Mapping[str, nn.Module], rows: int) -> Iterator[list[_Call]]:
+    """Every call of `layers` that has one row (or map) per input."""
+    calls: list[_Call] = []
 
     def record(name: str, layer: nn.Module, seen: torch.Tensor, given: torch.Tensor) -> None:
         if len(seen) == len(given) == rows and given.ndim > 1:
-            calls.append(Call(name, layer, _by_position(layer, seen), _by_position(layer, given)))
+            calls.append(_Call(name, layer, _by_position(layer, seen), _by_position(layer, given)))
 
-    hooks = [
-        layer.register_forward_hook(lambda module, inputs, made, name=name: record(name, module, inputs[0], made))
-        for name, layer in layers.items()
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def to_device(inputs: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
-    """Tensors, or a tuple or dict of them, on `device`, real numbers in `dtype` if given; arrays become tensors."""
-    if isinstance(inputs, Mapping):
-        return {name: to_device(value, device, dtype) for name, value in inputs.items()}
-    if isinstance(inputs, tuple | list):
-        return tuple(to_device(value, device, dtype) for value in inputs)
-    tensor = (inputs if isinstance(inputs, torch.Tensor) else torch.as_tensor(inputs)).to(device)
-    return tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
-
-
-def rows_in(inputs: Any) -> int:
-    """How many inputs a batch holds."""
-    if isinstance(inputs, Mapping):
-        return rows_in(next(iter(inputs.values())))
-    return rows_in(inputs[0]) if isinstance(inputs, tuple | list) else len(inputs)
+    with ExitStack() as hooks:
+        for name, layer in layers.items():
+            hook = layer.register_forward_hook(
+                lambda module, inputs, made, name=name: record(name, module, inputs[0], made)
+            )
+            hooks.callback(hook.remove)
+        yield calls
 
 
 def _by_probe(model: nn.Module, candidates: Mapping[str, nn.Module], probe: Any, output: Any) -> LastLayer:
-    calls: list[Call] = []
-    with evaluating(model), recording(candidates, calls, rows_in(probe)):
-        answer = run(model, probe, output)
+    with evaluating(model), _recording(candidates, rows_in(probe)) as calls:
+        answer = _run(model, probe, output)
     if not bool(torch.isfinite(answer).all()):
         raise SoftscopeError(f"{type(model).__name__} answers NaN or inf", "Check its weights and its inputs")
     matches = [match for call in calls for match in _matches(call, answer)]
     if not matches:
         matches = [
-            LastLayer((one.name, other.name), (one.layer, other.layer))
+            LastLayer({one.name: one.layer, other.name: other.layer})
             for one, other in combinations({call.layer: call for call in calls}.values(), 2)
             if one.given.shape[2] == other.given.shape[2] == answer.shape[1]
-            and _close((one.given.mean(1) + other.given.mean(1)) / 2, answer)
+            and close((one.given.mean(1) + other.given.mean(1)) / 2, answer)
         ]
-    if len({match.layers for match in matches}) == 1:
+    if len({match.name for match in matches}) == 1:
         if matches[0].link == "sigmoid" and answer.shape[1] > 1:
             raise SoftscopeError(
                 f"{type(model).__name__} answers one sigmoid per class: a multi-label model has no softmax",
                 "Give a model whose classes exclude each other",
             )
         return matches[0]
-    listed = {name: layer for match in matches for name, layer in zip(match.names, match.layers)}
-    return _refuse(model, listed or candidates, "several make" if matches else "none makes")
+    listed = {name: layer for match in matches for name, layer in match.layers.items()}
+    raise _refused(model, listed or candidates, "several make" if matches else "none makes")
 
 
-def _matches(call: Call, answer: torch.Tensor) -> list[LastLayer]:
+def _matches(call: _Call, answer: torch.Tensor) -> list[LastLayer]:
     """Each way in which the answer follows from this call."""
     if call.given.shape[2] != answer.shape[1]:
         return []
@@ -211,16 +211,16 @@ def _matches(call: Call, answer: torch.Tensor) -> list[LastLayer]:
     for link, apply in _LINKS.items():
         if answer.shape[1] == 1 and "softmax" in link:
             continue  # always 1
-        if _close(apply(call.given.mean(1)), answer):
-            ways.append(LastLayer((call.name,), (call.layer,), "mean", link))
+        if close(apply(call.given.mean(1)), answer):
+            ways.append(LastLayer({call.name: call.layer}, "mean", link))
         elif call.given.shape[1] > 1:
             chosen = call.given[torch.arange(len(answer)), _place(call, answer, link)]
-            if _close(apply(chosen), answer):
-                ways.append(LastLayer((call.name,), (call.layer,), "position", link))
+            if close(apply(chosen), answer):
+                ways.append(LastLayer({call.name: call.layer}, "position", link))
     return ways
 
 
-def _place(call: Call, answer: torch.Tensor, link: str) -> torch.Tensor:
+def _place(call: _Call, answer: torch.Tensor, link: str) -> torch.Tensor:
     """The position of each row whose output is nearest to the answer."""
     made = torch.stack([_LINKS[link](call.given[:, place]) for place in range(call.given.shape[1])], 1)
     return (made - answer[:, None]).abs().amax(2).argmin(1)
@@ -269,18 +269,20 @@ def _by_graph(model: nn.Module, candidates: Mapping[str, nn.Module]) -> LastLaye
         graph = torch.fx.symbolic_trace(model).graph
     except Exception as error:  # a model may refuse to be traced in any way it likes
         if len(candidates) == 1:
-            return LastLayer(tuple(candidates), tuple(candidates.values()))
-        return _refuse(model, candidates, f"its graph can't be traced ({first_line(error)[:80]}), so any could make")
+            return LastLayer(dict(candidates))
+        raise _refused(
+            model, candidates, f"its graph can't be traced ({first_line(error)[:80]}), so any could make"
+        ) from error
     node: Any = next(node for node in graph.nodes if node.op == "output").args[0]
     if isinstance(node, dict):
         node = node.get("logits")
     while isinstance(node, torch.fx.Node):
         if node.op == "call_module" and str(node.target) in candidates:
-            return LastLayer((str(node.target),), (candidates[str(node.target)],))
+            return LastLayer({str(node.target): candidates[str(node.target)]})
         if not _passes_through(model, node):
             break
         node = node.args[0]
-    return _refuse(model, candidates, "none is the last step that makes")
+    raise _refused(model, candidates, "none is the last step that makes")
 
 
 def _passes_through(model: nn.Module, node: "torch.fx.Node") -> bool:
@@ -308,13 +310,6 @@ def _parameters(layer: Any) -> tuple[torch.Tensor, torch.Tensor]:
     weight = layer.weight.detach().float().cpu().flatten(1)
     bias = torch.zeros(len(weight)) if layer.bias is None else layer.bias.detach().float().cpu()
     return weight, bias
-
-
-def _close(made: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Equal but for rounding: 1e-4 of the largest value, more in half precision."""
-    allowed = max(1e-4, 8 * torch.finfo(made.dtype).eps)
-    difference = float((made.float() - expected.float()).abs().max())
-    return difference <= allowed * float(expected.float().abs().max())
 
 
 def _only_matrix(made: Any) -> Any:
@@ -350,7 +345,7 @@ def _failed(model: nn.Module, inputs: Any, error: Exception) -> SoftscopeError:
     )
 
 
-def _refuse(model: nn.Module, layers: Mapping[str, Any], why: str) -> LastLayer:
+def _refused(model: nn.Module, layers: Mapping[str, Any], why: str) -> SoftscopeError:
     sizes = {name: tuple(layer.weight.shape[:2]) for name, layer in layers.items()}
     listed = ", ".join(f"{name} ({seen} -> {given})" for name, (given, seen) in list(sizes.items())[-12:])
-    raise SoftscopeError(f"{type(model).__name__}: of its linear layers {why} the model's answer: {listed}", _HINT)
+    return SoftscopeError(f"{type(model).__name__}: of its linear layers {why} the model's answer: {listed}", _HINT)

@@ -16,12 +16,12 @@ from .parquet import (
 from .pixels import Images, as_rgb, balanced_rows, binarise9, fit_images, greyscale, select_classes, to_rgb32
 from .preprocessing import Preprocessing, alternatives, pixels_as_they_are
 from .probes import PROBES, probe_images
-from .sources import ArrayImages, FolderImages, ImageSource, ParquetImages, open_images, open_splits
+from .sources import SPLITS, ArrayImages, FolderImages, ImageSource, ParquetImages, open_images, open_splits
 
 __all__ = [
-    "PROBES", "ArrayImages", "Decoder", "Encoded", "FolderImages", "ImageSet", "ImageSource", "Images", "ParquetImages",
-    "Preprocessing", "RawSplit", "alternatives", "as_rgb", "balanced_rows", "binarise9", "choose_rows", "count_rows",
-    "encode_png", "fit_images", "greyscale", "load_files", "match_classes", "open_images", "open_splits",
-    "pixels_as_they_are", "probe_images", "read_columns", "read_images", "read_labels", "select_classes", "spelled",
-    "to_rgb32", "write_images", "write_split", "write_thumbnails",
+    "PROBES", "SPLITS", "ArrayImages", "Decoder", "Encoded", "FolderImages", "ImageSet", "ImageSource", "Images",
+    "ParquetImages", "Preprocessing", "RawSplit", "alternatives", "as_rgb", "balanced_rows", "binarise9",
+    "choose_rows", "count_rows", "encode_png", "fit_images", "greyscale", "load_files", "match_classes",
+    "open_images", "open_splits", "pixels_as_they_are", "probe_images", "read_columns", "read_images",
+    "read_labels", "select_classes", "spelled", "to_rgb32", "write_images", "write_split", "write_thumbnails",
 ]  # fmt: skip

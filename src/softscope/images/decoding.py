@@ -5,7 +5,6 @@ only wait for each other, so these are decoded in the calling thread.
 """
 
 import io
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import SoftscopeError, printable
 from ..files import first_line
+from ..provenance import cores
 from .pixels import Images
 
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP")
@@ -177,8 +177,7 @@ def _workers(block: Encoded) -> int:
     sizes = [content.nbytes if isinstance(content, np.ndarray) else len(content or b"") for content in block.content]
     if not sizes or sum(sizes) / len(sizes) < _TINY_BYTES:
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, _MAX_WORKERS))
+    return min(cores(), _MAX_WORKERS)
 
 
 def _opened(content: bytes | NDArray[np.uint8]) -> Any:

@@ -1,9 +1,9 @@
 """Images in memory: one uint8 array with its labels, read from parquet files in the hub's layout.
 
 Decoded images are kept between runs in the user's cache (`softscope/decoded`), so that each data set is decoded once. A
-file's name is the hash of what it was made from (sha256 of the data files, channels, size); its last 32 bytes are the
-sha256 of those before them, and a file that doesn't match is made anew. The folder may be deleted at any time; where it
-can't be written, nothing is kept and nothing else changes.
+file's name is the hash of what it was made from (sha256 of the data files, channels, size); it has the sha256 of its
+contents, and a file that doesn't match is made anew. The folder may be deleted at any time; where it can't be written,
+nothing is kept and nothing else changes.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +20,12 @@ from numpy.typing import NDArray
 
 from ..arrays import memory_bytes
 from ..errors import SoftscopeError
-from ..files import atomic_path, cache_folder, sha256
+from ..files import cache_folder, read_signed, sha256, write_signed
 from .decoding import Decoder
 from .parquet import read_columns, read_images, read_labels
 from .pixels import Images, balanced_rows, select_classes
 
+MAX_BYTES = 1 << 29  # of a decoded set that is kept
 MAX_CLASSES = 100_000  # more would be identifiers, not classes: one of 2e10 must not be counted up to
 
 
@@ -72,12 +74,12 @@ def load_files(
     rows, labels, names = choose_rows(known, names, classes, limit, seed)
     digests = {path.name: sha256(path) for path in paths}
     decoder = Decoder(channels=channels, size=size)
-    key = key_of(digests, decoder.channels, size)
+    kept_as = _kept_as(digests, decoder.channels, size)
     skipped: tuple[str, ...] = ()
-    if (images := recall(key, len(known), rows)) is None:
+    if (images := _recall(kept_as, len(known), rows)) is None:
         images, kept, skipped = _decode(paths, rows, decoder, strict)
         if len(kept) == len(known):
-            keep(key, images)
+            _keep(kept_as, images)
         labels = labels[kept]
     return ImageSet(images, labels, names, paths[0].parent.name, paths[0].stem, None, digests, skipped)
 
@@ -180,54 +182,25 @@ def _allocate(rows: int, shape: tuple[int, ...]) -> Images:
     return np.empty((rows, *shape), dtype=np.uint8)
 
 
-MAX_BYTES = 1 << 29
-_BLOCK = 1 << 20
-
-
-def key_of(digests: Mapping[str, str], channels: int, size: int | None) -> str:
-    """The name under which the images of these files, so decoded, are kept."""
-    return hashlib.sha256(json.dumps([2, list(digests.values()), channels, size]).encode()).hexdigest()[:32]
-
-
-def recall(key: str, count: int, rows: NDArray[np.int64]) -> Images | None:
+def _recall(path: Path, count: int, rows: NDArray[np.int64]) -> Images | None:
     """The images of `rows`, if all `count` images of these files were kept and the file is what was written."""
     try:
-        if not _unchanged(_path(key)):
-            return None
-        kept = np.load(_path(key), mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, SyntaxError, MemoryError):
+        kept = read_signed(path)[0]["images"]
+    except (SoftscopeError, KeyError):
         return None
     if kept.dtype != np.uint8 or kept.ndim != 4 or len(kept) != count:
         return None
-    chosen: Images = np.take(kept, rows, axis=0)
-    return chosen
+    return kept if len(rows) == count else kept[rows]
 
 
-def keep(key: str, images: Images) -> None:
+def _keep(path: Path, images: Images) -> None:
     """Keep the images of all rows, unless they are too large or the folder can't be written."""
-    if images.nbytes > MAX_BYTES:
-        return
-    try:
-        with atomic_path(_path(key)) as temporary:
-            with open(temporary, "wb") as file:
-                np.save(file, images, allow_pickle=False)
-            digest = bytes.fromhex(sha256(temporary))
-            with open(temporary, "ab") as file:
-                file.write(digest)
-    except SoftscopeError:
-        return
+    if images.nbytes <= MAX_BYTES:
+        with suppress(SoftscopeError):
+            write_signed(path, {"images": images})
 
 
-def _unchanged(path: Path) -> bool:
-    """Whether the digest at the end of the file is that of what comes before it."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        left = os.fstat(file.fileno()).st_size - digest.digest_size
-        while left > 0 and (block := file.read(min(left, _BLOCK))):
-            digest.update(block)
-            left -= len(block)
-        return left == 0 and file.read() == digest.digest()
-
-
-def _path(key: str) -> Path:
-    return cache_folder() / "decoded" / f"{key}.npy"
+def _kept_as(digests: Mapping[str, str], channels: int, size: int | None) -> Path:
+    """Where the images of these files, so decoded, are kept."""
+    made_from = hashlib.sha256(json.dumps([2, list(digests.values()), channels, size]).encode())
+    return cache_folder() / "decoded" / f"{made_from.hexdigest()[:32]}.safetensors"

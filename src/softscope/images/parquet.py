@@ -104,28 +104,29 @@ def read_images(files: Sequence[Path], rows: NDArray[np.int64]) -> Iterator[Enco
     for path in files:
         column = read_columns(path, labelled=False).image
         with _open(path) as file:
-            last = first + int(file.metadata.num_rows)
-            wanted = rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
-            if len(wanted):
+            count = int(file.metadata.num_rows)
+            if len(wanted := _between(rows, first, count)):
                 yield from _blocks_of(file, path, column, wanted)
-        first = last
+        first += count
 
 
 def _blocks_of(file: Any, path: Path, column: str, wanted: NDArray[np.int64]) -> Iterator[Encoded]:
     """Only row groups that hold a wanted row are read, a batch at a time."""
-    start = 0
+    first = 0
     for group in range(file.metadata.num_row_groups):
-        rows = int(file.metadata.row_group(group).num_rows)
-        mine = wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, start + rows)] - start
-        if len(mine):
-            batch_start = 0
+        count = int(file.metadata.row_group(group).num_rows)
+        if len(_between(wanted, first, count)):
+            row = first
             for batch in file.iter_batches(batch_size=_BLOCK_ROWS, row_groups=[group], columns=[column]):
-                stop = batch_start + batch.num_rows
-                take = mine[np.searchsorted(mine, batch_start) : np.searchsorted(mine, stop)] - batch_start
-                if len(take):
-                    yield _encoded(batch.column(0), take, path, start + batch_start)
-                batch_start = stop
-        start += rows
+                if len(take := _between(wanted, row, batch.num_rows)):
+                    yield _encoded(batch.column(0), take, path, row)
+                row += batch.num_rows
+        first += count
+
+
+def _between(rows: NDArray[np.int64], first: int, count: int) -> NDArray[np.int64]:
+    """Those of the ascending `rows` that are among the `count` from `first` on, counted from there."""
+    return rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + count)] - first
 
 
 def _encoded(values: Any, take: NDArray[np.int64], path: Path, offset: int) -> Encoded:

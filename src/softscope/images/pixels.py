@@ -9,13 +9,13 @@ from ..arrays import as_labels
 from ..errors import SoftscopeError
 
 Images = NDArray[np.uint8]
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 
 # ITU-R 601 luma in 16-bit fixed point, as image libraries compute it.
 _LUMA = np.array([19595, 38470, 7471], dtype=np.uint32)
 
 
-def select_classes(labels: NDArray, classes: Sequence[int]) -> tuple[Rows, Rows]:
+def select_classes(labels: NDArray, classes: Sequence[int]) -> tuple[RowNumbers, RowNumbers]:
     """Rows whose label is in `classes`, in order, and their new labels: the position of the old one in `classes`."""
     known = as_labels(labels, "labels")
     chosen = [int(c) for c in classes]
@@ -30,7 +30,7 @@ def select_classes(labels: NDArray, classes: Sequence[int]) -> tuple[Rows, Rows]
     return rows, position[known[rows]]
 
 
-def balanced_rows(labels: NDArray, count: int, *, seed: int = 0) -> Rows:
+def balanced_rows(labels: NDArray, count: int, *, seed: int = 0) -> RowNumbers:
     """`count` rows, ascending, as evenly over the classes as their sizes allow; the same seed gives the same rows.
 
     A class with too few rows gives all it has and the others share the rest; what doesn't divide goes to the

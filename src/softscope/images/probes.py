@@ -33,7 +33,6 @@ class ProbeImages(ImageSource):
             yield Encoded([self._changed(content, next(numbers)) for content in block.content], block.names)
 
     def fingerprint(self) -> str:
-        """Of the kind and of the images it is made from."""
         return hashlib.sha256(f"{self.name} {len(self)} {self._source.fingerprint()}".encode()).hexdigest()
 
     def _changed(self, content: bytes | Pixels | None, row: int) -> bytes | Pixels | None:

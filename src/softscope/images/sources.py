@@ -89,8 +89,7 @@ class FolderImages(ImageSource):
             yield Encoded([_bytes_of(path) for path in paths], [str(path) for path in paths])
 
     def fingerprint(self) -> str:
-        states = [(self.folder / file).stat() for file in self.files]
-        listed = [[file, state.st_size, state.st_mtime_ns] for file, state in zip(self.files, states)]
+        listed = [(file, *_state(self.folder / file)) for file in self.files]
         return _hash([str(self.folder.resolve()), listed])
 
 
@@ -116,8 +115,7 @@ class ParquetImages(ImageSource):
         return read_images(self.paths, rows)
 
     def fingerprint(self) -> str:
-        states = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in self.paths]
-        return _hash(states)
+        return _hash([(str(path.resolve()), *_state(path)) for path in self.paths])
 
 
 class ArrayImages(ImageSource):
@@ -263,6 +261,11 @@ def _check_room(path: Path, needed: int) -> None:
         raise SoftscopeError(
             f"{path}: would unpack to {needed / 2**30:.1f} GiB", "Save it as .npy, which isn't unpacked"
         )
+
+
+def _state(path: Path) -> tuple[int, int]:
+    state = path.stat()
+    return state.st_size, state.st_mtime_ns
 
 
 def _hash(value: Any) -> str:

@@ -74,7 +74,7 @@ def known_envelope(calibrated: int, fresh: int, confidence: float = 0.95) -> Cou
     """
     if not 0 < confidence < 1:
         raise SoftscopeError(f"confidence is {confidence}, expected a number between 0 and 1", "0.95 is usual")
-    from .kernels import exceeding
+    from .compiled import exceeding
 
     low, high = -40.0, 0.0  # log of the level
     best = np.full(calibrated, fresh, np.int64)

@@ -1,6 +1,6 @@
 """Scores checked, sorted and counted against each other: what every metric of rank needs, in O(n log n).
 
-Small inputs use numpy; from `COMPILED_FROM` scores on, compiled kernels (numba) give the same numbers 10 times faster,
+Small inputs use numpy; from `COMPILED_FROM` scores on, compiled loops (numba) give the same numbers 10 times faster,
 which is worth their import only there.
 """
 
@@ -43,21 +43,21 @@ def as_scores(values: Any, name: str) -> Floats:
 
 def sort(scores: Floats) -> Floats:
     """The scores in ascending order, as a new array."""
-    kernels = _kernels(scores.size)
-    if kernels is None:
+    compiled = _compiled(scores.size)
+    if compiled is None:
         return np.sort(scores)
     # Room from numpy, which asks the system for huge pages: scattering over small ones costs a third more.
     keys, spare = np.empty(scores.size, np.uint64), np.empty(scores.size, np.uint64)
-    ascending: Floats = kernels.sort(scores, keys, spare)
+    ascending: Floats = compiled.sort(scores, keys, spare)
     return ascending
 
 
 def count(ascending: Floats, queries: Floats) -> tuple[Counts, Counts]:
     """For each of the ascending `queries`, how many of `ascending` are smaller, and how many smaller or equal."""
-    kernels = _kernels(ascending.size + queries.size)
-    if kernels is None:
+    compiled = _compiled(ascending.size + queries.size)
+    if compiled is None:
         return np.searchsorted(ascending, queries, "left"), np.searchsorted(ascending, queries, "right")
-    below, upto = kernels.count(ascending, queries)
+    below, upto = compiled.count(ascending, queries)
     return below, upto
 
 
@@ -67,20 +67,20 @@ def placements(low: Floats, high: Floats) -> tuple[int, float, float]:
     Twice the placement of a score in the other side = scores smaller + scores smaller or equal: a whole number, so that
     the sum is exact. The squares are of the placements of `low` in `high` and of `high` in `low`, doubled likewise.
     """
-    kernels = _kernels(low.size + high.size)
-    if kernels is not None:
-        total, squares_low, squares_high = kernels.placements(low, high)
+    compiled = _compiled(low.size + high.size)
+    if compiled is not None:
+        total, squares_low, squares_high = compiled.placements(low, high)
         return int(total), float(squares_low), float(squares_high)
     in_high, in_low = np.add(*count(high, low)), np.add(*count(low, high))
     squares_low, squares_high = (float(np.square(twice - twice.mean()).sum()) for twice in (in_high, in_low))
     return int(in_low.sum()), squares_low, squares_high
 
 
-def _kernels(size: int) -> ModuleType | None:
+def _compiled(size: int) -> ModuleType | None:
     if size < COMPILED_FROM:
         return None
     try:
-        from . import kernels
+        from . import compiled
     except ImportError:  # a numba that doesn't know this numpy: slower, but the same numbers
         return None
-    return kernels
+    return compiled

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiling import kernel
+from ..compiling import compiled
 
 
-@kernel("contract", "reassoc", "nsz", "arcp")
+@compiled("contract", "reassoc", "nsz", "arcp")
 def upper_bounds(
     white: NDArray, offsets: NDArray, norms: NDArray, reach: NDArray, slack: NDArray, constants: NDArray, out: NDArray
 ) -> None:

@@ -25,7 +25,6 @@ class DiagonalComponents:
             )
 
     def log_joint(self, x: NDArray) -> Floats:
-        """[n, K]."""
         rows = x - self._centre
         joint = rows @ self._linear.T
         np.square(rows, out=rows)
@@ -35,12 +34,10 @@ class DiagonalComponents:
         return joint
 
     def state(self) -> dict[str, NDArray]:
-        """Arrays that rebuild the components."""
         return {"weights": self.weights, "means": self.means, "variances": self.variances}
 
     @classmethod
     def from_state(cls, state: dict[str, NDArray]) -> "DiagonalComponents":
-        """The inverse of `state`."""
         return cls(state["weights"], state["means"], state["variances"])
 
 

@@ -89,12 +89,10 @@ class FullComponents:
         return out
 
     def state(self) -> dict[str, NDArray]:
-        """Arrays that rebuild the components."""
         return factor_state(self.weights, self.means, self.factors)
 
     @classmethod
     def from_state(cls, state: dict[str, NDArray]) -> "FullComponents":
-        """The inverse of `state`."""
         return cls(state["weights"], state["means"], factors_in(state))
 
 
@@ -185,7 +183,6 @@ class TiedComponents:
             self._constants = np.log(weights) - factor.half_log_det - 0.5 * means.shape[1] * np.log(2 * np.pi)
 
     def log_joint(self, x: NDArray) -> Floats:
-        """[n, K]."""
         centred = np.empty(x.shape, self.factor.inverse.dtype)
         np.subtract(x, self._centre.astype(x.dtype, copy=False), out=centred, casting="same_kind")
         white = self.factor.whiten(centred)
@@ -200,12 +197,10 @@ class TiedComponents:
         return joint
 
     def state(self) -> dict[str, NDArray]:
-        """Arrays that rebuild the components."""
         return factor_state(self.weights, self.means, [self.factor])
 
     @classmethod
     def from_state(cls, state: dict[str, NDArray]) -> "TiedComponents":
-        """The inverse of `state`."""
         return cls(state["weights"], state["means"], factors_in(state)[0])
 
 

@@ -64,7 +64,6 @@ class Moments:
         return reduce(cls.merge, (cls.of(chunk) for chunk in chunks))
 
     def merge(self, other: "Moments") -> "Moments":
-        """Moments of both sets of rows together."""
         count = self.count + other.count
         if count == 0:
             return self
@@ -105,7 +104,6 @@ class ClassMoments:
         return cls(counts, means, wide.T @ wide)
 
     def merge(self, other: "ClassMoments") -> "ClassMoments":
-        """Moments of both sets of rows together."""
         counts = self.counts + other.counts
         share = other.counts / np.maximum(counts, 1.0)
         steps = other.means - self.means
@@ -116,7 +114,6 @@ class ClassMoments:
 
     @property
     def mean(self) -> Floats:
-        """Mean of all rows."""
         mean: Floats = self.counts @ self.means / self.counts.sum()
         return mean
 

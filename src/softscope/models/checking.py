@@ -27,17 +27,16 @@ class Sample:
         return len(self.labels)
 
 
-def draw_sample(source: ImageSource, decoder: Decoder, labels: NDArray[np.int64], seed: int = 0) -> Sample:
-    """Up to 200 images of the source; `labels` are those of all its rows, -1 where there is none."""
-    known = np.flatnonzero(labels >= 0)
-    rows = known[balanced_rows(labels[known], min(SAMPLE_ROWS, len(known)), seed=seed)] if len(known) else known
+def draw_sample(source: ImageSource, decoder: Decoder, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> Sample:
+    """Up to 200 images of these rows, which have these labels."""
+    if not len(rows):
+        return Sample(np.empty((0, 1, 1, 1), np.uint8), labels)
+    drawn = balanced_rows(labels, min(SAMPLE_ROWS, len(rows)))
     images, kept, start = [], [], 0
-    for block in decoder.decode_all(source.blocks(rows)):
+    for block in decoder.decode_all(source.blocks(rows[drawn])):
         images.append(block.images)
-        kept.append(rows[start + np.asarray(block.positions, dtype=np.int64)])
+        kept.append(drawn[start + np.asarray(block.positions, dtype=np.int64)])
         start += len(block.positions) + len(block.bad)
-    if not images:
-        return Sample(np.empty((0, 1, 1, 1), np.uint8), np.empty(0, np.int64))
     return Sample(np.concatenate(images), labels[np.concatenate(kept)])
 
 
@@ -61,7 +60,7 @@ def above_chance(right: NDArray[np.bool_], classes: int) -> bool:
     return bool(binomtest(int(right.sum()), len(right), 1 / classes, alternative="greater").pvalue < _P_VALUE)
 
 
-def findings(opened: OpenedModel, head: Head, sample: Sample) -> list[str]:
+def doubts(opened: OpenedModel, head: Head, sample: Sample) -> list[str]:
     """What is wrong with the preprocessing or the classes, by the sample: nothing, or one sentence.
 
     Another way is clearly better where, of the images that one of the two gets right and the other doesn't, so many

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import as_array, as_labels, spans
+from ..arrays import as_array, as_labels, rows_in, spans
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..head import Head
 from ..images import ImageSource, open_images
 from ..progress import Progress, silent
-from .opened import OpenedModel, check_logits
+from .opened import OpenedModel
 from .opening import open_model
 from .plan import Plan, make_plan, read_set
 
@@ -32,9 +32,6 @@ class Batch(NamedTuple):
 
     inputs: Any
     labels: NDArray[np.int64] | None
-
-    def __len__(self) -> int:
-        return _rows(self.inputs)
 
 
 def extract(
@@ -93,10 +90,9 @@ def extract_sets(
     """
     if not sets:
         raise SoftscopeError("no set to extract", "Give at least one")
-    if batch < 1:
-        raise SoftscopeError(f"batch {batch}: too small", "Give a whole number of at least 1")
-    if limit is not None and limit < 1:
-        raise SoftscopeError(f"limit {limit}: too small", "Give a whole number of at least 1")
+    for option, number in (("batch", batch), ("limit", limit)):
+        if number is not None and number < 1:
+            raise SoftscopeError(f"{option} {number}: too small", "Give a whole number of at least 1")
     opened = open_model(model, classes=classes, **options)
     paths = {name: data for name, data in sets.items() if isinstance(data, str | os.PathLike | ImageSource)}
     sources = {name: data if isinstance(data, ImageSource) else open_images(data, name) for name, data in paths.items()}
@@ -144,12 +140,10 @@ def _from_batches(
     labels: list[NDArray[np.int64]] = []
     done = 0
     for batch in chain([first], rest):
-        rows, z, logits = opened.read(batch.inputs)
-        check_logits(head, z, logits, done, opened.tolerance)
-        taken.append(rows)
+        taken.append(opened.checked_rows(head, batch.inputs, done))
         # Labels of unfamiliar data number classes that the model doesn't have.
         labels += [] if batch.labels is None or name.startswith("ood/") else [batch.labels]
-        done += len(rows)
+        done += len(taken[-1])
         progress(f"features of {name}", done, 0)
     if labels and sum(map(len, labels)) != done:
         raise SoftscopeError(f"{name}: {sum(map(len, labels))} labels for {done} inputs", "Label every batch or none")
@@ -168,7 +162,7 @@ def labelled(data: Any, labels: Any, name: str) -> tuple[Any, NDArray[np.int64]]
     if not _is_whole(data):
         kind = type(data).__name__
         raise SoftscopeError(f"{name}: labels beside {kind}", "Give labels with arrays; batches bring their own")
-    return data, as_labels(labels, f"{name}: labels", rows=_rows(data))
+    return data, as_labels(labels, f"{name}: labels", rows=rows_in(data))
 
 
 def batches_of(data: Any, batch: int, name: str) -> Iterator[Batch]:
@@ -180,7 +174,7 @@ def batches_of(data: Any, batch: int, name: str) -> Iterator[Batch]:
     """
     whole, labels = _parted(data) if isinstance(data, tuple | Mapping) else (data, None)
     if _is_whole(whole):
-        rows = _rows(whole)
+        rows = rows_in(whole)
         known = None if labels is None else as_labels(labels, f"{name}: labels", rows=rows)
         for span in spans(rows, batch):
             yield Batch(_cut(whole, span), None if known is None else known[span])
@@ -190,7 +184,7 @@ def batches_of(data: Any, batch: int, name: str) -> Iterator[Batch]:
         inputs, some = _parted(item)
         known = None if some is None else as_labels(some, f"{name}: labels of rows from {start}")
         yield Batch(inputs, known)
-        start += _rows(inputs)
+        start += rows_in(inputs)
 
 
 def _iterated(data: Any, batch: int, name: str) -> Iterable[Any]:
@@ -217,14 +211,14 @@ def _parted(item: Any) -> tuple[Any, Any]:
     """Inputs and labels of a batch (or of everything): labels come last in a tuple, or under their name in a dict."""
     if isinstance(item, Mapping):
         others = [key for key in item if key not in _LABELS]
-        rows = _rows(item[others[0]]) if others else 0
+        rows = rows_in(item[others[0]]) if others else 0
         label = next((key for key in _LABELS if key in item and _is_labels(item[key], rows)), None)
         return {key: value for key, value in item.items() if key != label}, None if label is None else item[label]
     if isinstance(item, tuple) or (isinstance(item, list) and not _is_texts(item)):
         if len(item) == 1:
             return item[0], None
         *inputs, last = item
-        if len(inputs) and _is_labels(last, _rows(inputs[0])):
+        if len(inputs) and _is_labels(last, rows_in(inputs[0])):
             return inputs[0] if len(inputs) == 1 else tuple(inputs), last
         return tuple(item), None
     return item, None
@@ -248,14 +242,6 @@ def _is_whole(data: Any) -> bool:
 
 def _is_texts(data: Any) -> bool:
     return isinstance(data, list) and len(data) > 0 and all(isinstance(text, str) for text in data)
-
-
-def _rows(inputs: Any) -> int:
-    if isinstance(inputs, Mapping):
-        return _rows(next(iter(inputs.values())))
-    if isinstance(inputs, tuple):
-        return _rows(inputs[0])
-    return int(inputs.shape[0]) if hasattr(inputs, "shape") else len(inputs)  # sparse matrices have no len
 
 
 def _cut(data: Any, span: slice) -> Any:

@@ -15,23 +15,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import placed, spans
-from ..canonical import content_digest, parse_json
+from ..canonical import parse_json
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..files import (
-    existing_file,
     read_safetensors,
+    read_signed,
     reading,
     safetensors_header,
     stream_safetensors,
     writable_folder,
-    write_safetensors,
+    write_signed,
 )
-from ..images import ImageSource, probe_images, write_thumbnails
+from ..images import SPLITS, ImageSource, probe_images, write_thumbnails
 from ..progress import Progress, silent
 from .plan import Plan, SetPlan, read_set
 
-TESTS = ("test", "val", "valid", "validation")
 _PART_ROWS = 2048
 
 
@@ -58,11 +57,6 @@ class Options:
     keep_images: bool = False
     progress: Progress = silent
     spread: Callable[[Plan, SetPlan, Sequence["Part"]], Any] | None = None
-
-    def __post_init__(self) -> None:
-        """Every number is checked before anything is opened."""
-        if self.batch < 1:
-            raise SoftscopeError(f"batch {self.batch}: too small", "Give a whole number of at least 1")
 
 
 class Part(NamedTuple):
@@ -158,16 +152,13 @@ def write_part(plan: Plan, chosen: SetPlan, part: Part, options: Options) -> Non
     """Read some rows of a set through the model and keep their features, with their sha256."""
     read = read_set(plan, chosen, part.rows, options.batch, options.progress)
     tensors = {"positions": read.positions, "z": read.features}
-    metadata = {"skipped": json.dumps(read.bad)}
-    write_safetensors(part.path, tensors, metadata | {"sha256": content_digest(tensors, metadata)})
+    write_signed(part.path, tensors, {"skipped": json.dumps(read.bad)})
 
 
 def _part_is_whole(path: Path, columns: int) -> bool:
     """Whether the part was written whole and is what was written."""
     try:
-        tensors, metadata = read_safetensors(path)
-        stated = metadata.pop("sha256")
-        return tensors["z"].shape[1] == columns and stated == content_digest(tensors, metadata)
+        return bool(read_signed(path)[0]["z"].shape[1] == columns)
     except (SoftscopeError, KeyError, IndexError):
         return False
 
@@ -233,7 +224,7 @@ def roles(splits: Mapping[str, ImageSource], ood: Mapping[str, ImageSource]) -> 
     Without OOD images there is `probe/NAME` of each kind of probes, made from the test images.
     """
     sets = dict(splits) | {f"ood/{name}": source for name, source in ood.items()}
-    tests = [name for name in TESTS if name in sets]
+    tests = [name for name in SPLITS if name != "train" and name in sets]
     if "train" not in sets or not tests:
         there = ", ".join(sets) or "nothing"
         raise SoftscopeError(
@@ -278,16 +269,6 @@ def write_splits(plan: Plan, out: Path, options: Options) -> list[WrittenSet]:
     written = [write_set(plan, name, path, options) for name, path in targets.items()]
     plan.head.save(head)
     return written
-
-
-def class_names(given: str | None) -> Sequence[str] | None:
-    """`--classes`: names with commas between them, or a file with one name per line."""
-    if given is None:
-        return None
-    if "," not in given or Path(given).is_file():
-        names = existing_file(given).read_text("utf-8", "replace").splitlines()
-        return [name.strip() for name in names if name.strip()]
-    return [name.strip() for name in given.split(",")]
 
 
 def _file_name(split: str, source: ImageSource) -> str:

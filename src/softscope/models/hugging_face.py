@@ -30,11 +30,9 @@ class HuggingFaceModel(TorchModel):
         self._input_name = str(getattr(module, "main_input_name", "pixel_values"))
 
     def prepare(self, probe: Any, layer: Layer = "after") -> Head:
-        """As for any torch model; texts are tokenized first."""
         return super().prepare(self._named(probe), layer)
 
     def read(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
-        """As for any torch model; texts are tokenized first."""
         return super().read(self._named(inputs))
 
     def _named(self, inputs: Any) -> Any:
@@ -88,26 +86,27 @@ def is_hugging_face(model: Any) -> bool:
 
 def preprocessing_of(processor: Any) -> Preprocessing:
     """The numbers of an image processor (preprocessor_config.json) as a Preprocessing."""
-    size = _sides(getattr(processor, "size", None))
-    crop = _sides(getattr(processor, "crop_size", None)) if getattr(processor, "do_center_crop", False) else None
-    share = float(getattr(processor, "crop_pct", None) or 1.0)
+
+    def own(name: str, default: Any = None) -> Any:
+        return getattr(processor, name, default)
+
+    size = _sides(own("size"))
+    crop = _sides(own("crop_size")) if own("do_center_crop") else None
+    share = float(own("crop_pct") or 1.0)
     if crop is not None and size is not None:
         share = min(1.0, crop[0] / size[0])
-    shortest = "shortest_edge" in _as_dict(getattr(processor, "size", None))
-    mean = getattr(processor, "image_mean", None) if getattr(processor, "do_normalize", True) else None
-    std = getattr(processor, "image_std", None) if getattr(processor, "do_normalize", True) else None
-    channels = len(mean) if isinstance(mean, Sequence) and len(mean) in (1, 3) else 3
-    factor = getattr(processor, "rescale_factor", None) if getattr(processor, "do_rescale", True) else 1.0
+    mean, std = (own("image_mean"), own("image_std")) if own("do_normalize", True) else (None, None)
+    factor = own("rescale_factor") if own("do_rescale", True) else 1.0
     return Preprocessing(
         size=crop or size,
-        channels=channels,
+        channels=len(mean) if isinstance(mean, Sequence) and len(mean) in (1, 3) else 3,
         mean=tuple(mean) if mean is not None else (0.0,),
         std=tuple(std) if std is not None else (1.0,),
         scale=float(factor or 1 / 255),
         crop=share,
-        interpolation=_filter(getattr(processor, "resample", None)),
-        squash=not shortest and crop is None and share == 1.0,
-        bgr=bool(getattr(processor, "do_flip_channel_order", False)),
+        interpolation=_filter(own("resample")),
+        squash="shortest_edge" not in _as_dict(own("size")) and crop is None and share == 1.0,
+        bgr=bool(own("do_flip_channel_order")),
         source=type(processor).__name__,
     )
 
@@ -147,14 +146,12 @@ def _is_tokenizer(processor: Any) -> bool:
 
 
 def _own_processor(name: str, kind: str) -> Any:
-    transformers = _transformers()
-    loader = transformers.AutoTokenizer if kind.endswith("ForSequenceClassification") else None
-    if kind.endswith("ForImageClassification"):
-        loader = transformers.AutoImageProcessor
-    if loader is None:
+    if kind.endswith("ForAudioClassification"):
         return None
+    reads_images = kind.endswith("ForImageClassification")
+    loader = "AutoImageProcessor" if reads_images else "AutoTokenizer"
     try:
-        return loader.from_pretrained(name, trust_remote_code=False)
+        return getattr(_transformers(), loader).from_pretrained(name, trust_remote_code=False)
     except Exception:  # a folder without one is used with flags, or with tensors
         return None
 

@@ -12,19 +12,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, log_softmax, softmax
 
 from ..arrays import memory_bytes
 from ..errors import SoftscopeError, out_of_memory
 from ..files import existing_file, first_line, sha256
 from ..head import Head
 from ..images import Preprocessing
-from .onnx_graph import HINT, Link, OnnxHead, find_head
+from .onnx_graph import EXPORT_HINT, Link, OnnxHead, find_head
 from .opened import Layer, OpenedModel
 
 _TYPES = {
     "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(bool)": np.bool_,
     "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8,
 }  # fmt: skip
+_NOT_ONNX = "not an ONNX model that runs"
 _MAX_BATCH = 4096  # a graph exported for more would only ask for memory
 
 
@@ -41,7 +43,6 @@ class OnnxModel(OpenedModel):
         self.words = {"classifier": self._head.logits}
 
     def describe(self) -> str:
-        """Inputs of the graph as it names them."""
         inputs = ", ".join(f"{entry.name} {entry.type[7:-1]} {entry.shape}" for entry in self._inputs)
         return f"ONNX, inputs {inputs}"
 
@@ -56,7 +57,7 @@ class OnnxModel(OpenedModel):
         made = _LINKS[self._head.link](logits)
         allowed = (0.05 if self._head.rounded else 1e-3) * max(1e-6, float(np.abs(answer).max()))
         if made.shape != answer.shape or np.abs(made - answer).max() > allowed:
-            raise SoftscopeError(f"{self.name}: its answer doesn't follow from its last linear layer", HINT)
+            raise SoftscopeError(f"{self.name}: its answer doesn't follow from its last linear layer", EXPORT_HINT)
         return head
 
     def read(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
@@ -67,7 +68,6 @@ class OnnxModel(OpenedModel):
         return z, z, logits
 
     def fingerprint(self) -> str:
-        """That of the file."""
         return sha256(self._path)
 
     def _run(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
@@ -117,11 +117,12 @@ class OnnxModel(OpenedModel):
         return max(sizes) if sizes else None
 
 
+# In float64, and log-softmax not as the logarithm of softmax, which is -inf where that underflows.
 _LINKS: dict[Link, Any] = {
     "logits": lambda logits: logits,
-    "softmax": lambda logits: _softmax(logits),
-    "log_softmax": lambda logits: np.log(np.maximum(_softmax(logits), 1e-300)),
-    "sigmoid": lambda logits: 1 / (1 + np.exp(-logits)),
+    "softmax": lambda logits: softmax(logits.astype(np.float64), -1),
+    "log_softmax": lambda logits: log_softmax(logits.astype(np.float64), -1),
+    "sigmoid": expit,
 }
 
 
@@ -150,25 +151,43 @@ def _bound_memory() -> None:
         ort.create_and_register_allocator(place, ort.OrtArenaCfg(memory_bytes() // 2, -1, -1, -1))
 
 
-def _open(path: Any) -> tuple[OnnxHead, Any, tuple[str, ...] | None]:
-    """The head, a session that also gives the tensors around it, and the class names in the file's metadata."""
+def need_onnx() -> None:
+    """A SoftscopeError where the packages are missing that read and run ONNX files."""
     try:
-        import onnx
+        import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
     except ImportError as error:
         raise SoftscopeError("onnx and onnxruntime are not installed", "pip install 'softscope[onnx]'") from error
+
+
+def load_onnx(path: str | os.PathLike[str]) -> Any:
+    """The graph and metadata of an ONNX file."""
+    need_onnx()
+    import onnx
+
+    file = existing_file(path)
     try:
-        model = onnx.load(path)
+        return onnx.load(str(file))
+    except Exception as error:  # protobuf's errors share no base class
+        raise SoftscopeError(f"{path}: {_NOT_ONNX} ({first_line(error)[:200]})", EXPORT_HINT) from error
+
+
+def _open(path: Any) -> tuple[OnnxHead, Any, tuple[str, ...] | None]:
+    """The head, a session that also gives the tensors around it, and the class names in the file's metadata."""
+    model = load_onnx(path)
+    from onnx import ValueInfoProto
+
+    try:
         head = find_head(model.graph, str(path))
         known = {output.name for output in model.graph.output}
         wanted = [name for name in (head.z, head.logits) if name not in known]
-        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(wanted))
+        model.graph.output.extend(ValueInfoProto(name=name) for name in dict.fromkeys(wanted))
         # Fused operations on 8-bit weights round the logits to a part in 500; the graph as it is written doesn't.
         session = onnx_session(model.SerializeToString(), **{"session.disable_quant_qdq": "1"})
     except SoftscopeError:
         raise
     except Exception as error:  # those of protobuf and onnxruntime share no base class
-        raise SoftscopeError(f"{path}: not an ONNX model that runs ({first_line(error)[:200]})", HINT) from error
+        raise SoftscopeError(f"{path}: {_NOT_ONNX} ({first_line(error)[:200]})", EXPORT_HINT) from error
     return head, session, _class_names({entry.key: entry.value for entry in model.metadata_props}, len(head.bias))
 
 
@@ -217,7 +236,7 @@ def _one_row_each(z: NDArray, logits: NDArray, answer: NDArray, head: OnnxHead) 
             "Give inputs of one position, or export a model that makes one answer of all positions",
         )
     if made.shape[1] != seen.shape[1] or answer.shape[1] != count:
-        raise SoftscopeError(f"the last layer saw {z.shape} and made {logits.shape} for {answer.shape}", HINT)
+        raise SoftscopeError(f"the last layer saw {z.shape} and made {logits.shape} for {answer.shape}", EXPORT_HINT)
     if made.shape[1] == 1:
         return seen[:, 0], made[:, 0], answer
     mean = made.mean(1)
@@ -239,11 +258,6 @@ def _filled(values: NDArray, rows: int) -> NDArray:
     if len(values) == rows:
         return values
     return np.concatenate([values, np.repeat(values[-1:], rows - len(values), axis=0)])
-
-
-def _softmax(logits: NDArray) -> NDArray:
-    powers = np.exp(np.asarray(logits, np.float64) - logits.max(-1, keepdims=True))
-    return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
 def _shapes(feed: Mapping[str, NDArray]) -> str:

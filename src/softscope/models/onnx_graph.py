@@ -17,7 +17,7 @@ from ..errors import SoftscopeError
 
 Link = Literal["logits", "softmax", "log_softmax", "sigmoid"]
 
-HINT = "Export a classifier that ends in one linear layer (Gemm, or MatMul and Add) with its weights in the file"
+EXPORT_HINT = "Export a classifier that ends in one linear layer (Gemm, or MatMul and Add) with its weights in the file"
 _THROUGH = (
     "Identity", "Flatten", "Squeeze", "Unsqueeze", "Reshape", "Cast", "Dropout", "Gather", "Slice", "ReduceMean",
     "GlobalAveragePool", "AveragePool", "Transpose",
@@ -59,7 +59,7 @@ def find_head(graph: Any, path: str) -> OnnxHead:
             return walk.back_from(output.name)
         except _NotLinearError as reason:
             reasons.append(f"{output.name} {reason}")
-    raise SoftscopeError(f"{path}: {'; '.join(reasons[:4]) or 'no output'}", HINT)
+    raise SoftscopeError(f"{path}: {'; '.join(reasons[:4]) or 'no output'}", EXPORT_HINT)
 
 
 class _NotLinearError(Exception):

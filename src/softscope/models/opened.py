@@ -50,6 +50,12 @@ class OpenedModel(ABC):
     def fingerprint(self) -> str:
         """The same for the same model."""
 
+    def checked_rows(self, head: Head, inputs: Any, first_row: int) -> NDArray:
+        """Rows for the file, after `check_logits`."""
+        rows, z, logits = self.read(inputs)
+        check_logits(head, z, logits, first_row, self.tolerance)
+        return rows
+
 
 def check_logits(head: Head, z: NDArray, logits: NDArray, first_row: int, tolerance: float = TOLERANCE) -> None:
     """Raise unless the head applied to `z` gives `logits` to `tolerance` of the largest; `first_row` numbers row 0."""

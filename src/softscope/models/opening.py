@@ -38,6 +38,16 @@ def open_model(
     return opened
 
 
+def class_names(given: str | None) -> Sequence[str] | None:
+    """`--classes`: names with commas between them, or a file with one name per line."""
+    if given is None:
+        return None
+    if "," not in given or Path(given).is_file():
+        names = existing_file(given).read_text("utf-8", "replace").splitlines()
+        return [name.strip() for name in names if name.strip()]
+    return [name.strip() for name in given.split(",")]
+
+
 def _opened(model: Any, weights: Any, output: Any, device: str | None, processor: Any) -> OpenedModel:
     if isinstance(model, OpenedModel):
         return model

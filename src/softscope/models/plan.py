@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from ..errors import SoftscopeError, printable
 from ..head import Head
-from ..images import Decoder, ImageSource, Preprocessing, balanced_rows, fit_images, match_classes
+from ..images import SPLITS, Decoder, ImageSource, Preprocessing, balanced_rows, fit_images, match_classes
 from ..progress import Progress, silent
-from .checking import above_chance, draw_sample, findings, right_answers
-from .opened import Layer, OpenedModel, check_logits
+from .checking import above_chance, doubts, draw_sample, right_answers
+from .opened import Layer, OpenedModel
 
-FAMILIAR = ("train", "test", "val", "valid", "validation")
 _PEEK_ROWS = 16
 
 
@@ -96,9 +95,8 @@ def make_plan(
     labelled = next((each for each in sets.values() if each.labels is not None), None)
     notes: list[str] = []
     if labelled is not None and labelled.labels is not None:
-        known = np.full(len(labelled.source), -1, dtype=np.int64)
-        known[labelled.rows] = labelled.labels
-        notes = findings(opened, head, draw_sample(labelled.source, labelled.decoder, known))
+        sample = draw_sample(labelled.source, labelled.decoder, labelled.rows, labelled.labels)
+        notes = doubts(opened, head, sample)
     return Plan(opened, head, sets, names_from, tuple(notes))
 
 
@@ -127,10 +125,8 @@ def read_set(plan: Plan, chosen: SetPlan, rows: slice, batch: int, progress: Pro
     for block in chosen.decoder.decode_all(chosen.source.blocks(chosen.rows[rows])):
         for first in range(0, len(block.images), batch):
             x = opened.preprocessing.apply(block.images[first : first + batch])
-            features, z, logits = opened.read(x)
-            check_logits(plan.head, z, logits, start + first, opened.tolerance)
-            taken.append(features)
-            progress(f"features of {chosen.name}", start + first + len(features), len(chosen.rows))
+            taken.append(opened.checked_rows(plan.head, x, start + first))
+            progress(f"features of {chosen.name}", start + first + len(x), len(chosen.rows))
         positions.append(start + np.asarray(block.positions, dtype=np.int64))
         bad += block.bad
         start += len(block.positions) + len(block.bad)
@@ -164,7 +160,7 @@ def _names_from_data(
     named = Head(head.weight, head.bias, names, name=head.name)
     if declared:
         return named, f"from {labelled.name}, in its order"
-    sample = draw_sample(labelled, _decoder(opened, labelled), labelled.labels)
+    sample = draw_sample(labelled, _decoder(opened, labelled), np.arange(len(labelled)), labelled.labels)
     right = right_answers(opened, named, sample, opened.preprocessing)
     if above_chance(right, head.n_classes):
         return named, f"from {labelled.name}, in its order: {right.mean():.0%} of {len(sample)} images fit"
@@ -177,7 +173,7 @@ def _set_plan(name: str, source: ImageSource, opened: OpenedModel, head: Head, l
 
     Labels stay where all classes of the data are the model's; where the model knows some of the classes of its own
     data set, its rows stay; other data is unfamiliar and has no labels. Labels without names stay in a set that is
-    declared to be the model's own (`findings` says if they don't fit).
+    declared to be the model's own (`doubts` says if they don't fit).
     """
     rows = np.arange(len(source))
     labels: NDArray[np.int64] | None = None
@@ -186,7 +182,7 @@ def _set_plan(name: str, source: ImageSource, opened: OpenedModel, head: Head, l
     if source.labels is not None and source.class_names and head.classes and role != "ood":
         numbers = match_classes(source.class_names, head.classes)
         known = numbers[source.labels]
-        own = opened.dataset in (None, source.name) and (role in FAMILIAR or set(numbers) >= set(range(head.n_classes)))
+        own = opened.dataset in (None, source.name) and (role in SPLITS or set(numbers) >= set(range(head.n_classes)))
         if (numbers >= 0).all():
             labels = known
         elif own and (numbers >= 0).any():
@@ -198,13 +194,13 @@ def _set_plan(name: str, source: ImageSource, opened: OpenedModel, head: Head, l
             )
         else:
             notes.append("its classes are not the model's, so its labels are left out")
-    elif source.labels is not None and not source.class_names and role in FAMILIAR:
+    elif source.labels is not None and not source.class_names and role in SPLITS:
         if source.labels.max() < head.n_classes:
             labels = source.labels
             notes.append("its labels have no class names, so they are taken as the numbers of the model's outputs")
         else:
             notes.append(f"its labels go up to {source.labels.max()}, so they are not the model's and are left out")
-    if labels is not None and head.classes and role in FAMILIAR:
+    if labels is not None and head.classes and role in SPLITS:
         without = tuple(head.classes[c] for c in np.setdiff1d(np.arange(head.n_classes), labels))
         notes += [f"no images of {len(without)} of the model's classes: {_shown(without)}"] if without else []
     if limit is not None and limit < len(rows):

@@ -31,12 +31,10 @@ class SklearnModel(OpenedModel):
         self.words = {"classifier": "coefs_" if self._is_network else "coef_"}
 
     def describe(self) -> str:
-        """The steps and their names."""
         steps = [type(step).__name__ for step in self._steps]
         return f"scikit-learn {' + '.join([*steps, self.name])}"
 
     def prepare(self, probe: Any, layer: Layer = "after") -> Head:
-        """The head as the estimator has it, with the names that were given for its classes."""
         if layer != "after":
             raise SoftscopeError("features before the non-linearity need a torch model", "Use layer='after'")
         return Head(self._head.weight, self._head.bias, self.classes, name=self.name)
@@ -56,7 +54,6 @@ class SklearnModel(OpenedModel):
             ) from error
 
     def fingerprint(self) -> str:
-        """The same for the same weights and steps."""
         digest = hashlib.sha256(repr((self._steps, self._last)).encode())
         digest.update(self._head.weight.data)
         digest.update(self._head.bias.data)

@@ -6,7 +6,7 @@ Features are what the last layer sees, or what the non-linearity in front of it 
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,11 @@ from ..arrays import as_labels, spans
 from ..errors import SoftscopeError
 from ..features import FeatureSet
 from ..files import first_line
-from ..head import Call, Head, LastLayer, find_last_layer, recording, rows_in, run, to_device
+from ..head import Head, LastLayer, close, find_last_layer, to_device
 from ..images import Preprocessing, pixels_as_they_are
 from ..progress import Progress, silent
 from ..torch_door import device_of, evaluating, image_tensor, keep_freed_memory, nn, torch
-from .opened import Layer, OpenedModel, check_logits, collected
+from .opened import Layer, OpenedModel, collected
 
 ACTIVATIONS = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Softplus,
@@ -28,8 +28,9 @@ ACTIVATIONS = (
 )  # fmt: skip
 _PROBE_ROWS = 2
 
-#: Name and input of each activation module, in the order they were called in one forward pass.
-Seen = list[tuple[str, nn.Module, torch.Tensor]]
+#: Name, module and input of one call of an activation, and all of them in the order of one forward pass.
+Call = tuple[str, nn.Module, torch.Tensor]
+Seen = list[Call]
 
 
 class TorchModel(OpenedModel):
@@ -60,14 +61,11 @@ class TorchModel(OpenedModel):
         self._call = 0
 
     def describe(self) -> str:
-        """Class of the module, its parameters and where they are."""
         count = sum(parameter.numel() for parameter in self.module.parameters())
-        return f"{type(self.module).__name__}, {count:,} parameters, {self._dtype} on {self._device}".replace(
-            "torch.", ""
-        )
+        dtype = str(self._dtype).removeprefix("torch.")
+        return f"{type(self.module).__name__}, {count:,} parameters, {dtype} on {self._device}"
 
     def prepare(self, probe: Any, layer: Layer = "after") -> Head:
-        """Find the last layer by the probe, and with `before` the non-linearity in front of it."""
         inputs = to_device(probe, self._device, self._dtype)
         self.layer = layer
         self._last = find_last_layer(self.module, inputs, self._output)
@@ -75,19 +73,22 @@ class TorchModel(OpenedModel):
         if layer == "before":
             with evaluating(self.module):
                 z, _, seen = self._forward(inputs)
-                self._call, activation = last_activation(seen, z)
-            self.words["activation"] = activation
+                self._call, self.words["activation"] = _last_activation(seen, z)
         return Head(*self._last.weight_and_bias(), self.classes, name=f"{type(self.module).__name__}.{self._last.name}")
 
     def read(self, inputs: Any) -> tuple[NDArray, NDArray, NDArray]:
-        """Rows for the file, features z and logits of a batch; rows are z but for the layer `before`."""
         with evaluating(self.module):
             z, logits, seen = self._forward(to_device(inputs, self._device, self._dtype))
-            rows = z if self.layer == "after" else before_activation(seen, self._call, z)
+            rows = z if self.layer == "after" else _before(seen[self._call], z)
+            if rows is None:
+                name = seen[self._call][0]
+                raise SoftscopeError(
+                    f"the activation {name} applied to the features before it does not give those after it",
+                    "The model's path differs between batches: take the features after the non-linearity",
+                )
             return rows.float().cpu().numpy(), z.float().cpu().numpy(), logits.float().cpu().numpy()
 
     def fingerprint(self) -> str:
-        """The same for the same architecture and weights."""
         digest = hashlib.sha256(repr(self.module).encode())
         for name, tensor in self.module.state_dict().items():
             digest.update(name.encode())
@@ -97,12 +98,9 @@ class TorchModel(OpenedModel):
 
     def _forward(self, inputs: Any) -> tuple[torch.Tensor, torch.Tensor, Seen]:
         assert self._last is not None, "prepare first"
-        calls: list[Call] = []
-        layers = dict(zip(self._last.names, self._last.layers))
-        watched = watching_activations(self.module, wanted=self.layer == "before")
-        with watched as seen, recording(layers, calls, rows_in(inputs)):
-            answer = run(self.module, inputs, self._output)
-        return *self._last.read(calls, answer), seen
+        with _watching_activations(self.module, wanted=self.layer == "before") as seen:
+            z, logits = self._last.read(self.module, inputs, self._output)
+        return z, logits, seen
 
 
 def extract_features(
@@ -138,9 +136,7 @@ def extract_features(
 
     def blocks() -> Iterator[NDArray]:
         for span in spans(len(pixels), batch):
-            rows, z, logits = opened.read(image_tensor(pixels[span]))
-            check_logits(head, z, logits, span.start, opened.tolerance)
-            yield rows
+            yield opened.checked_rows(head, image_tensor(pixels[span]), span.start)
             progress(f"features of {name}", span.stop, len(pixels))
 
     words = {"layer": layer, "model": opened.name, **opened.words, **(metadata or {})}
@@ -164,47 +160,37 @@ def _moved(module: nn.Module, device: str) -> nn.Module:
 
 
 @contextmanager
-def watching_activations(model: nn.Module, *, wanted: bool) -> Iterator[Seen]:
+def _watching_activations(model: nn.Module, *, wanted: bool) -> Iterator[Seen]:
     """What the activation modules of `model` get, if `wanted`, copied: an activation may work in place."""
     seen: Seen = []
-    hooks = [
-        module.register_forward_pre_hook(
-            lambda module, inputs, name=name: seen.append((name, module, inputs[0].clone()))
-        )
-        for name, module in model.named_modules()
-        if wanted and isinstance(module, ACTIVATIONS)
-    ]
-    try:
+    with ExitStack() as hooks:
+        for name, module in model.named_modules() if wanted else ():
+            if isinstance(module, ACTIVATIONS):
+                hook = module.register_forward_pre_hook(
+                    lambda module, inputs, name=name: seen.append((name, module, inputs[0].clone()))
+                )
+                hooks.callback(hook.remove)
         yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
-def last_activation(seen: Seen, z: torch.Tensor) -> tuple[int, str]:
+def _last_activation(seen: Seen, z: torch.Tensor) -> tuple[int, str]:
     """Number (from the end, -1 is the last) and name of the activation call whose result is `z`, pooled or not."""
+    names = [f"{name} ({type(module).__name__})" for name, module, _ in seen]
     for number in range(-1, -len(seen) - 1, -1):
-        name, module, before = seen[number]
-        made = _rows(module(before.clone()), z.shape)
-        if made is not None and _close(made, z):
-            return number, f"{name} ({type(module).__name__})"
-    names = ", ".join(f"{name} ({type(module).__name__})" for name, module, _ in seen[-5:]) or "none"
+        if _before(seen[number], z) is not None:
+            return number, names[number]
     raise SoftscopeError(
-        f"no activation module makes the features that feed the classifier (the last ones called: {names})",
+        "no activation module makes the features that feed the classifier "
+        f"(the last ones called: {', '.join(names[-5:]) or 'none'})",
         "Functions such as F.relu can't be seen: use nn.ReLU, or take the features after the non-linearity",
     )
 
 
-def before_activation(seen: Seen, number: int, z: torch.Tensor) -> torch.Tensor:
-    """The input of that activation as rows [N, H], checked: its activation must give `z`."""
-    name, module, before = seen[number]
-    made, rows = _rows(module(before.clone()), z.shape), _rows(before, z.shape)
-    if made is None or rows is None or not _close(made, z):
-        raise SoftscopeError(
-            f"the activation {name} applied to the features before it does not give those after it",
-            "The model's path differs between batches: take the features after the non-linearity",
-        )
-    return rows
+def _before(call: Call, z: torch.Tensor) -> torch.Tensor | None:
+    """The input of an activation as rows [N, H], if the activation makes `z` of it."""
+    _, module, before = call
+    made = _rows(module(before.clone()), z.shape)
+    return _rows(before, z.shape) if made is not None and close(made, z) else None
 
 
 def _rows(values: torch.Tensor, shape: torch.Size) -> torch.Tensor | None:
@@ -216,8 +202,3 @@ def _rows(values: torch.Tensor, shape: torch.Size) -> torch.Tensor | None:
     if values.ndim > 2 and values.shape[1] == shape[1]:
         return values.flatten(2).mean(2)
     return None
-
-
-def _close(actual: torch.Tensor, expected: torch.Tensor) -> bool:
-    scale = float(expected.abs().max())
-    return bool((actual - expected).abs().max() <= 1e-4 * max(scale, 1e-30))

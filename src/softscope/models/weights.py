@@ -168,16 +168,9 @@ def _timm(model: str, weights: Any, device: str | None) -> TorchModel:
     if weights is not None:
         module = timm.create_model(model, num_classes=_outputs(weights, module))
         load_weights(module, weights)
-    return TorchModel(
-        module.eval(), preprocessing=timm_preprocessing(module), classes=_timm_names(module), device=device
-    )
-
-
-def timm_preprocessing(module: Any) -> Preprocessing:
-    """What a timm model says of its inputs (`pretrained_cfg`)."""
     config = module.pretrained_cfg
     channels, height, width = config["input_size"]
-    return Preprocessing(
+    own = Preprocessing(
         size=(height, width),
         channels=channels if channels in (1, 3) else 3,
         mean=tuple(config.get("mean") or (0.0,)),
@@ -187,11 +180,9 @@ def timm_preprocessing(module: Any) -> Preprocessing:
         squash=config.get("crop_mode") == "squash",
         source="timm",
     )
-
-
-def _timm_names(module: Any) -> tuple[str, ...] | None:
-    names = module.pretrained_cfg.get("label_names")
-    return tuple(map(str, names)) if names and len(names) == module.num_classes else None
+    names = config.get("label_names")
+    classes = names if names and len(names) == module.num_classes else None
+    return TorchModel(module.eval(), preprocessing=own, classes=classes, device=device)
 
 
 def _torchvision(model: str, weights: Any, device: str | None) -> TorchModel:

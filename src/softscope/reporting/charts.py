@@ -8,12 +8,12 @@ from math import sqrt
 from markupsafe import Markup
 
 from ..diagnosis.model import OUTCOMES, Causes, Curve, Histogram, Inputs, Reliability, RiskCurve
-from .svg import WIDTH, Drawing, Scale, path, shorten, steps, ticks
+from .svg import WIDTH, AxisScale, Drawing, path, shorten, steps, ticks
 
 _ROW, _LABEL = 62.0, 16.0  # height of a row of histograms, and of the words above it
 _MARGIN = 14.0
 _BAR = (1000.0, 30.0)  # bars are stretched to the page's width: they hold no words
-_X, _Y = Scale(0.0, 1.0, 40.0, 302.0), Scale(0.0, 1.0, 270.0, 8.0)  # the axes of a square picture of shares
+_X, _Y = AxisScale(0.0, 1.0, 40.0, 302.0), AxisScale(0.0, 1.0, 270.0, 8.0)  # the axes of a square picture of shares
 _QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -28,7 +28,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Row:
+class HistogramRow:
     """One row of a histogram: words at its left and right end, and counts by their colour on the page."""
 
     name: str
@@ -71,7 +71,7 @@ def cause_bar(name: str, causes: Causes, low: float, high: float) -> Markup:
     """
     segments = cause_segments(causes)
     width, height = _BAR
-    scale = Scale(low, high, 0.0, width)
+    scale = AxisScale(low, high, 0.0, width)
     words = "; ".join(f"{part.name} {part.words}" for part in segments)
     drawing = Drawing(width, height, f"{name}: {words}", "bar", stretch=True)
     at = segments[0].size
@@ -162,7 +162,7 @@ def reliability_diagram(reliability: Reliability) -> Markup:
 def risk_diagram(curve: RiskCurve) -> Markup:
     """Wrong predictions among the inputs kept, against the share kept, the surest first."""
     most = max(*curve.risk, 0.01)
-    y = Scale(0.0, most, _Y.start, _Y.stop)
+    y = AxisScale(0.0, most, _Y.start, _Y.stop)
     half = next(risk for share, risk in zip(curve.coverage, curve.risk) if share >= 0.5)
     words = f"all inputs kept: {curve.risk[-1]:.1%} wrong; the surest half: {half:.1%} wrong"
     drawing = _square(f"Risk against coverage; {words}", "risk")
@@ -180,7 +180,7 @@ def _square(label: str, kind: str) -> Drawing:
     return Drawing(_X.stop + 10, _Y.start + 38, label, kind)
 
 
-def _levels(drawing: Drawing, y: Scale, shares: Sequence[float]) -> None:
+def _levels(drawing: Drawing, y: AxisScale, shares: Sequence[float]) -> None:
     for share in shares:
         drawing.put('<path d="M{} {}H{}" class="grid"/>', _X.start, y(share), _X.stop)
         drawing.text(_X.start - 5, y(share) + 4, f"{100 * share:g}", "tick", "end")
@@ -209,7 +209,7 @@ def _bent(curve: Curve) -> list[tuple[float, float]]:
 
 def histogram_rows(
     edges: Sequence[float],
-    rows: Sequence[Row],
+    rows: Sequence[HistogramRow],
     axis: str,
     label: str,
     *,
@@ -222,7 +222,7 @@ def histogram_rows(
     """
     top = 14.0 if optimum else 2.0
     bottom = top + _ROW * len(rows)
-    x = Scale(edges[0], edges[-1], _MARGIN, WIDTH - _MARGIN)
+    x = AxisScale(edges[0], edges[-1], _MARGIN, WIDTH - _MARGIN)
     drawing = Drawing(WIDTH, bottom + 36, label, "rows")
     for tick in ticks(edges[0], edges[-1]):
         drawing.put('<path d="M{} {}V{}" class="grid"/>', x(tick), top, bottom)
@@ -241,7 +241,7 @@ def histogram_rows(
     return drawing.markup(low=edges[0], high=edges[-1], left=x.start, right=x.stop)
 
 
-def _areas(drawing: Drawing, edges: Sequence[float], row: Row, x: Scale, base: float) -> None:
+def _areas(drawing: Drawing, edges: Sequence[float], row: HistogramRow, x: AxisScale, base: float) -> None:
     widths = [max(right - left, 1e-300) for left, right in pairwise(edges)]
     for kind, counts in row.layers.items():
         densities = [count / width for count, width in zip(counts, widths)]
@@ -252,13 +252,17 @@ def _areas(drawing: Drawing, edges: Sequence[float], row: Row, x: Scale, base: f
     drawing.put('<path d="M{} {}H{}" class="base"/>', x.start, base, x.stop)
 
 
-def _words(drawing: Drawing, row: Row, y: float) -> None:
+def _words(drawing: Drawing, row: HistogramRow, y: float) -> None:
     short = shorten(row.name, WIDTH - 2 * _MARGIN - 7 * len(row.note))
     drawing.put('<text x="{}" y="{}" class="name">{}<title>{}</title></text>', _MARGIN, y, short, row.name)
     drawing.text(WIDTH - _MARGIN, y, row.note, "tick", "end")
 
 
-def set_rows(histogram: Histogram, ood: Sequence[str]) -> list[Row]:
+def set_rows(histogram: Histogram, ood: Sequence[str]) -> list[HistogramRow]:
     """One row for each set of a histogram: train and test first, then the OOD sets."""
     roles = {"train": "train", "test": "test"} | dict.fromkeys(ood, "ood")
-    return [Row(name, "", {role: histogram.counts[name]}) for name, role in roles.items() if name in histogram.counts]
+    return [
+        HistogramRow(name, "", {role: histogram.counts[name]})
+        for name, role in roles.items()
+        if name in histogram.counts
+    ]

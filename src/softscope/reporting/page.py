@@ -22,7 +22,7 @@ from .charts import outcome_bar, reliability_diagram, risk_diagram
 from .pictures import curve_pictures, layer_maps, strength_pictures, structure_picture
 from .tables import cause_table, class_table, confusions, score_table
 from .threshold import gallery, slider
-from .thumbnails import ImageSource, thumbnails
+from .thumbnails import GivenImages, thumbnails
 from .verdict import ICONS, summary
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MISFITS = (LookupError, ValueError, TypeError, ArithmeticError, AttributeError)
 
 
-def report(diagnosis: Diagnosis, path: str | os.PathLike[str], images: Mapping[str, ImageSource] | None = None) -> None:
+def report(diagnosis: Diagnosis, path: str | os.PathLike[str], images: Mapping[str, GivenImages] | None = None) -> None:
     """Write the report of `diagnosis` to `path`, atomically.
 
     `images` shows the most confidently wrong inputs: for an OOD set's name, or "test", a parquet file in the hub's
@@ -45,10 +45,10 @@ def report(diagnosis: Diagnosis, path: str | os.PathLike[str], images: Mapping[s
     >>> rng = np.random.default_rng(0)
     >>> rows, labels = np.abs(rng.normal(size=(300, 4))), np.arange(300) % 2
     >>> head, train, sets = sx.Head(rng.normal(size=(2, 4))), (rows[:150], labels[:150]), {"far": 9 + rows[:50]}
-    >>> found = sx.diagnose(head, train, rows[150:], sets, bootstraps=20)
+    >>> diagnosis = sx.diagnose(head, train, rows[150:], sets, bootstraps=20)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "report.html")
-    ...     sx.report(found, path)
+    ...     sx.report(diagnosis, path)
     ...     path.read_text()[:15]
     '<!doctype html>'
     """
@@ -62,8 +62,7 @@ def report(diagnosis: Diagnosis, path: str | os.PathLike[str], images: Mapping[s
     write_bytes(path, page)
 
 
-def render(diagnosis: Diagnosis, images: Mapping[str, ImageSource] | None = None) -> str:
-    """The page as text."""
+def render(diagnosis: Diagnosis, images: Mapping[str, GivenImages] | None = None) -> str:
     script = _asset("report.js")
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     shown = gallery(diagnosis, thumbnails(diagnosis, images))

@@ -7,8 +7,8 @@ from statistics import median
 from markupsafe import Markup
 
 from ..diagnosis.model import Diagnosis, FinalLayerMap, Histogram
-from .charts import Row, histogram_rows, roc, set_rows
-from .svg import Drawing, Scale, brief, shorten
+from .charts import HistogramRow, histogram_rows, roc, set_rows
+from .svg import AxisScale, Drawing, brief, shorten
 
 _SIDE, _MARGIN = 320.0, 20.0
 _MAX_LABELS = 12
@@ -42,14 +42,18 @@ def band_of(sure: float, classes: int) -> int:
     return min(BANDS - 1, max(0, int(BANDS * (sure - 1 / classes) / (1 - 1 / classes))))
 
 
-def _scales(layer_map: FinalLayerMap) -> tuple[Scale, Scale]:
+def _scales(layer_map: FinalLayerMap) -> tuple[AxisScale, AxisScale]:
     """Both axes at the same scale, so that angles show as they are."""
     ratio = (layer_map.y[-1] - layer_map.y[0]) / max(layer_map.x[-1] - layer_map.x[0], 1e-300)
     height = _SIDE * min(max(ratio, 0.3), 1.5)
-    return Scale(layer_map.x[0], layer_map.x[-1], 0.0, _SIDE), Scale(layer_map.y[0], layer_map.y[-1], height, 0.0)
+    return AxisScale(layer_map.x[0], layer_map.x[-1], 0.0, _SIDE), AxisScale(
+        layer_map.y[0], layer_map.y[-1], height, 0.0
+    )
 
 
-def _name_classes(drawing: Drawing, layer_map: FinalLayerMap, classes: Sequence[str], x: Scale, y: Scale) -> None:
+def _name_classes(
+    drawing: Drawing, layer_map: FinalLayerMap, classes: Sequence[str], x: AxisScale, y: AxisScale
+) -> None:
     """Each class's name at the median of its training points, where there are few enough to read."""
     if "train" not in layer_map.points or len(classes) > _MAX_LABELS:
         return
@@ -64,26 +68,24 @@ def _name_classes(drawing: Drawing, layer_map: FinalLayerMap, classes: Sequence[
 
 
 @dataclass(frozen=True)
-class Curves:
+class CurvePictures:
     """ROC curves by OOD set; `legend` has the number of each line and its estimator's symbol."""
 
     legend: list[tuple[int, str]]
     pictures: dict[str, Markup]
 
 
-def curve_pictures(diagnosis: Diagnosis) -> Curves:
-    """One picture an OOD set."""
+def curve_pictures(diagnosis: Diagnosis) -> CurvePictures:
     symbols = {name: label.symbol for name, label in diagnosis.estimators.items()}
     pictures = {}
     for name, curves in diagnosis.curves.items():
         aurocs = {key: diagnosis.scores[name][key].auroc.value for key in curves}
         pictures[name] = roc(name, curves, symbols, aurocs)
     order = list(next(iter(diagnosis.curves.values()), {}))
-    return Curves([(index % 8, symbols[key]) for index, key in enumerate(order)], pictures)
+    return CurvePictures([(index % 8, symbols[key]) for index, key in enumerate(order)], pictures)
 
 
 def layer_maps(diagnosis: Diagnosis) -> dict[str, Markup]:
-    """One map for each OOD set."""
     return {
         name: final_layer_map(diagnosis.map, name, diagnosis.classes)
         for name in diagnosis.ood
@@ -95,7 +97,7 @@ def structure_picture(diagnosis: Diagnosis) -> Markup:
     """Cosines between the weights of classes, beside random weights and the optimum."""
     structure = diagnosis.structure
     names = {"head": ("this network", "head"), "random": ("random weights of the same shape", "train")}
-    rows = [Row(words, "", {kind: structure.cosines.counts[key]}) for key, (words, kind) in names.items()]
+    rows = [HistogramRow(words, "", {kind: structure.cosines.counts[key]}) for key, (words, kind) in names.items()]
     optimum = (structure.optimal_cosine, f"optimum {structure.optimal_cosine:.3g}")
     label = (
         f"Histograms of the cosines between the weights of {structure.classes} classes, of this network and of random "

@@ -84,5 +84,5 @@ def to_svg(figure: "Figure") -> bytes:
 
 
 def class_look(index: int) -> dict[str, Any]:
-    """Colour and marker of class `index`, as keywords for `Axes.scatter`."""
+    """Colour and marker of class `index`, as keywords for `Axes.scatter` and `Axes.plot`."""
     return {"color": CLASS_COLOURS[index % len(CLASS_COLOURS)], "marker": CLASS_MARKERS[index % len(CLASS_MARKERS)]}

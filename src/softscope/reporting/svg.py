@@ -44,7 +44,7 @@ class Drawing:
         return opening + Markup("").join(self._parts) + Markup("</svg>")
 
 
-class Scale:
+class AxisScale:
     """A linear map of [low, high] onto [start, stop]; what lies beyond stays at the ends."""
 
     def __init__(self, low: float, high: float, start: float, stop: float) -> None:
@@ -77,11 +77,10 @@ def shorten(words: str, width: float) -> str:
 
 
 def path(points: Sequence[tuple[float, float]]) -> str:
-    """A line through `points`."""
     return "M" + "L".join(f"{brief(x)} {brief(y)}" for x, y in points)
 
 
-def steps(edges: Sequence[float], heights: Sequence[float], x: Scale, base: float) -> str:
+def steps(edges: Sequence[float], heights: Sequence[float], x: AxisScale, base: float) -> str:
     """The outline of a histogram: from `base` up by each height between its edges, and down again."""
     commands = [f"M{brief(x(edges[0]))} {brief(base)}"]
     for height, right in zip(heights, edges[1:]):

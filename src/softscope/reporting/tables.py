@@ -37,17 +37,7 @@ class EstimatorRow:
 
 
 @dataclass(frozen=True)
-class ScoreTable:
-    """Rows, the best mean first: the mean, then the OOD sets `columns`."""
-
-    columns: list[str]
-    rows: list[EstimatorRow]
-
-
-@dataclass(frozen=True)
 class CauseRow:
-    """One bar of causes, and its figures."""
-
     name: str
     bar: Markup
     causes: Causes
@@ -66,17 +56,8 @@ class CauseTable:
     rows: list[CauseRow]
 
 
-@dataclass(frozen=True)
-class TakenFor:
-    """A class that OOD inputs were taken for, as shares of all; `let_through` is part of `share`."""
-
-    name: str
-    share: float
-    let_through: float
-
-
-def score_table(diagnosis: Diagnosis) -> ScoreTable:
-    """AUROC of every estimator by OOD set, the mean first."""
+def score_table(diagnosis: Diagnosis) -> list[EstimatorRow]:
+    """AUROC of every estimator on the mean and by OOD set, the best mean first."""
     columns = [diagnosis.mean_scores, *diagnosis.scores.values()]
     shown = [key for key in diagnosis.mean_scores if not _folded(diagnosis, key)]
     order = sorted(shown, key=lambda key: -diagnosis.mean_scores[key].auroc.value)
@@ -90,7 +71,7 @@ def score_table(diagnosis: Diagnosis) -> ScoreTable:
         among = {name: item for name, item in diagnosis.mistakes.items() if name in shown}
         mistakes = None if own is None else Cell(own, _stands_out(among, key))
         rows.append(EstimatorRow(key, cells, mistakes))
-    return ScoreTable(list(diagnosis.scores), rows)
+    return rows
 
 
 #: A score as networks print it, and its exact twin.
@@ -113,18 +94,10 @@ def _stands_out(aurocs: Mapping[str, Interval], key: str) -> bool:
     return all(aurocs[key].low > other.value for name, other in aurocs.items() if name != key)
 
 
-@dataclass(frozen=True)
-class ClassLine:
-    """One class by name, and its figures."""
-
-    name: str
-    row: ClassRow
-
-
-def class_table(diagnosis: Diagnosis) -> list[ClassLine]:
-    """Classes, the most false alarms of confidence first."""
+def class_table(diagnosis: Diagnosis) -> list[tuple[str, ClassRow]]:
+    """Classes by name, the most false alarms of confidence first."""
     rows = sorted(diagnosis.by_class, key=lambda row: -row.false_alarms["plain-max"].value)
-    return [ClassLine(diagnosis.classes[row.number], row) for row in rows]
+    return [(diagnosis.classes[row.number], row) for row in rows]
 
 
 def cause_table(diagnosis: Diagnosis) -> CauseTable:
@@ -139,14 +112,14 @@ def cause_table(diagnosis: Diagnosis) -> CauseTable:
     return CauseTable(low, high, marks, rows)
 
 
-def confusions(diagnosis: Diagnosis) -> dict[str, list[TakenFor]]:
-    """The classes that each OOD set is most often taken for."""
+def confusions(diagnosis: Diagnosis) -> dict[str, list[tuple[str, float, float]]]:
+    """The classes that each OOD set is most often taken for: name, share of all inputs, share let through of it."""
     out = {}
     for name, inputs in diagnosis.inputs.items():
         total = max(1, sum(inputs.taken_for))
         order = sorted(range(len(diagnosis.classes)), key=lambda k: -inputs.taken_for[k])[:_MOST_CLASSES]
         out[name] = [
-            TakenFor(diagnosis.classes[k], inputs.taken_for[k] / total, inputs.let_through[k] / total)
+            (diagnosis.classes[k], inputs.taken_for[k] / total, inputs.let_through[k] / total)
             for k in order
             if inputs.taken_for[k]
         ]

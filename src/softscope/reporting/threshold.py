@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ..diagnosis.model import OUTCOMES, Diagnosis, InputRow, ThresholdTable
-from .charts import Row, histogram_rows
+from .charts import HistogramRow, histogram_rows
 from .thumbnails import MAX_SHOWN, Thumbnails
 from .verdict import CONFIDENCE, EXACT_CONFIDENCE
 
@@ -33,8 +33,6 @@ class Tile:
 
 @dataclass(frozen=True)
 class Shelf:
-    """The shown inputs of one set."""
-
     name: str
     of_test: bool
     total: int
@@ -44,7 +42,7 @@ class Shelf:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SliderChoice:
     """An estimator the slider can use, its histograms, and where it starts."""
 
     symbol: str
@@ -57,7 +55,7 @@ class Choice:
 class Slider:
     """The slider's choices, the shares at its start, and all it needs to know as JSON (numbers only, no names)."""
 
-    choices: list[Choice]
+    choices: list[SliderChoice]
     false_alarms: float
     at_most: float | None
     rule: str
@@ -118,14 +116,16 @@ def rule_of(name: str, threshold: float) -> str:
     return f"score above {threshold:.4g}"
 
 
-def _choice(diagnosis: Diagnosis, name: str) -> Choice:
+def _choice(diagnosis: Diagnosis, name: str) -> SliderChoice:
     table = diagnosis.thresholds[name]
     start = start_of(table)
     symbol = diagnosis.estimators[name].symbol
     histogram = diagnosis.uncertainty[name]
     aurocs = {ood: diagnosis.scores[ood][name].auroc.value for ood in diagnosis.ood}
     rows = [
-        Row(ood, f"AUROC {100 * aurocs[ood]:.1f} %", {"test": histogram.counts["test"], "ood": histogram.counts[ood]})
+        HistogramRow(
+            ood, f"AUROC {100 * aurocs[ood]:.1f} %", {"test": histogram.counts["test"], "ood": histogram.counts[ood]}
+        )
         for ood in diagnosis.ood
     ]
     words = ", ".join(f"{ood} {100 * area:.1f} %" for ood, area in aurocs.items())
@@ -133,7 +133,7 @@ def _choice(diagnosis: Diagnosis, name: str) -> Choice:
     axis = f"{symbol}: certain on the left, uncertain on the right"
     picture = histogram_rows(histogram.edges, rows, axis, label, threshold=table.thresholds[start])
     label_of = f"{symbol} (confidence)" if name in (CONFIDENCE, EXACT_CONFIDENCE) else symbol
-    return Choice(label_of, start, len(table.thresholds) - 1, picture)
+    return SliderChoice(label_of, start, len(table.thresholds) - 1, picture)
 
 
 def _numbers(diagnosis: Diagnosis, name: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..files import safetensors_header
 from ..images import Decoder, Encoded, Images, count_rows, read_images
 
 #: Where images come from: a parquet file in the hub's layout, or uint8 [N, H, W], [N, H, W, 1] or [N, H, W, 3].
-ImageSource = str | os.PathLike[str] | NDArray[np.uint8]
+GivenImages = str | os.PathLike[str] | NDArray[np.uint8]
 
 MAX_SHOWN = 48
 _BUDGET = 1_500_000  # characters of all pictures of the page together
@@ -26,12 +26,12 @@ _SIDE = 64
 Thumbnails = dict[str, dict[int, str]]
 
 
-def thumbnails(diagnosis: Diagnosis, images: Mapping[str, ImageSource] | None) -> Thumbnails:
+def thumbnails(diagnosis: Diagnosis, images: Mapping[str, GivenImages] | None) -> Thumbnails:
     """Data URIs by set and row, for as many of the shown inputs of each set as the budget allows.
 
     Sets that `images` doesn't name use the images that `softscope extract --keep-images` left beside their features.
     """
-    given: dict[str, ImageSource] = dict(images or {})
+    given: dict[str, GivenImages] = dict(images or {})
     rows = {"test": diagnosis.test_mistakes} | {name: inputs.examples for name, inputs in diagnosis.inputs.items()}
     sets = {"test": diagnosis.test} | diagnosis.ood
     unknown = [name for name in given if name not in sets]
@@ -74,7 +74,7 @@ def data_uri(image: Images) -> str:
     return "data:image/jpeg;base64," + b64encode(stream.getvalue()).decode()
 
 
-def _of_set(name: str, source: ImageSource, shown: Sequence[InputRow], rows: int, budget: int) -> dict[int, str]:
+def _of_set(name: str, source: GivenImages, shown: Sequence[InputRow], rows: int, budget: int) -> dict[int, str]:
     numbers = [item.row for item in shown[:MAX_SHOWN]]
     chosen = _from_array if isinstance(source, np.ndarray) else _from_parquet
     uris = {row: data_uri(image) for row, image in chosen(name, source, numbers, rows)}

@@ -1,7 +1,9 @@
 """The top of the page: can confidence be trusted, why not, what to do, in words and few numbers."""
 
 import shlex
+import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 
 from ..diagnosis.model import Causes, Diagnosis, Score, Verdict
 from ..estimators import estimator
@@ -25,32 +27,21 @@ class Action:
 
 def action_of(diagnosis: Diagnosis) -> Action:
     """Fix what the self-check warns of first; else deploy the recommended score, or confidence, behind a guard."""
-    warnings = diagnosis.findings("warning")
+    texts, warnings = _TEXTS["action"], diagnosis.findings("warning")
     if warnings:
-        first = warnings[0]
-        return Action("Check your data first", f"{first.what}. {first.hint}. Then diagnose again.", "")
+        return Action("Check your data first", f"{warnings[0].what}. {warnings[0].hint}. Then diagnose again.", "")
     name = diagnosis.advice.recommended
-    sets = len(diagnosis.ood)
-    today = diagnosis.mean_scores["plain-max"].missed_at_95_accepted.value
+    today = 100 * diagnosis.mean_scores["plain-max"].missed_at_95_accepted.value
     if name is None:
-        why = "No other score is better than it beyond chance; a guard turns it into alarms at a rate you choose."
-        if diagnosis.advice.verdict == "do not trust":
-            why += (
-                f" At 5 % false alarms it still misses {100 * today:.1f} % of unfamiliar inputs: other features "
-                "(pre-training, more varied training data, another layer) or examples to learn from would help more."
-            )
-        return Action("Keep confidence, with a guard", why, guard_line(diagnosis, "max"))
-    better = diagnosis.mean_scores[name].missed_at_95_accepted.value
-    grounds = {
-        "chosen": "Choices made on the other sets held on each set left out.",
-        "default": "It is the default, the best single score over many networks and data sets, not chosen on "
-        f"{'these stand-ins' if diagnosis.stands_in else 'these OOD sets' if sets > 1 else 'this OOD set'}.",
-    }.get(diagnosis.advice.basis, "")
+        still = texts["still"].format(today=today) if diagnosis.advice.verdict == "do not trust" else ""
+        return Action("Keep confidence, with a guard", texts["keep"] + still, guard_line(diagnosis, "max"))
+    sets = "these stand-ins" if diagnosis.stands_in else "these OOD sets" if len(diagnosis.ood) > 1 else "this OOD set"
     label = diagnosis.estimators[name]
-    reads = "compares an input with the training inputs" if "train" in label.needs else "reads the network's outputs"
-    why = (
-        f"It {reads}. At 5 % false alarms it misses {100 * better:.1f} % of unfamiliar inputs, confidence "
-        f"{100 * today:.1f} %. {grounds}"
+    why = texts["use"].format(
+        reads=texts["reads_train" if "train" in label.needs else "reads_outputs"],
+        better=100 * diagnosis.mean_scores[name].missed_at_95_accepted.value,
+        today=today,
+        grounds=texts["grounds"].get(diagnosis.advice.basis, "").format(sets=sets),
     )
     return Action(f"Use {label.symbol} instead of confidence", why, guard_line(diagnosis, name))
 
@@ -86,16 +77,11 @@ FURTHER = ("confidence", "help", "mistakes", "samples")
 KeyFigure = tuple[str, str, str]
 
 ICONS: dict[Verdict, str] = {"trust": "✓", "caution": "!", "do not trust": "✕", "undecided": "?"}
-_CAUSES = {
-    "rounding": ("Saturation", "cause-1a"),
-    "temperature": ("Temperature", "cause-1b"),
-    "extrapolation": ("Extrapolation", "cause-2a"),
-    "overlap": ("Overlap", "cause-3b"),
-}
+_TEXTS = tomllib.loads(files(__package__).joinpath("verdict.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
-class CauseLine:
+class CauseEntry:
     """One cause in a line: its name, its colour on the page, what it means, and what it costs."""
 
     name: str
@@ -106,25 +92,25 @@ class CauseLine:
 
 
 @dataclass(frozen=True)
-class Summary:
+class PageSummary:
     """What the top of the page says; `by_set` has the worst OOD set first, `others` what else could be done."""
 
     title: str
     detail: str
     figures: list[KeyFigure]
     by_set: list[tuple[str, Verdict, Interval]]  # name, verdict on confidence, share of it that confidence misses
-    causes: list[CauseLine]
+    causes: list[CauseEntry]
     action: Action
     others: list[str]
 
 
-def summary(diagnosis: Diagnosis) -> Summary:
+def summary(diagnosis: Diagnosis) -> PageSummary:
     """Verdict, key figures, verdict by OOD set, causes and advice over all sets."""
     advice = diagnosis.advice
     title, _, detail = advice.headline.partition(": ")
     missed = {name: scores[CONFIDENCE].missed_at_95_accepted for name, scores in diagnosis.scores.items()}
     by_set = [(name, verdict, missed[name]) for name, verdict in advice.verdicts.items()]
-    return Summary(
+    return PageSummary(
         title=title if detail else advice.headline,
         detail=(detail[:1].upper() + detail[1:]).replace(" %", "\u00a0%"),
         figures=_figures(diagnosis),
@@ -135,33 +121,24 @@ def summary(diagnosis: Diagnosis) -> Summary:
     )
 
 
-def _causes(diagnosis: Diagnosis) -> list[CauseLine]:
-    parts: dict[str, Interval] = {name: getattr(diagnosis.mean_causes, name) for name in _CAUSES}
+def _causes(diagnosis: Diagnosis) -> list[CauseEntry]:
+    causes, texts = diagnosis.mean_causes, _TEXTS["causes"]
+    parts: dict[str, Interval] = {name: getattr(causes, name) for name in texts}
     largest = max(parts, key=lambda name: parts[name].value)
-    words = _reasons(diagnosis.mean_causes)
-    return [CauseLine(*_CAUSES[name], words[name], part, name == largest) for name, part in parts.items()]
+    figures = {"misfit": 100 * causes.misfit.value, "proper": 100 * causes.overlap_proper.value}
+    lines = []
+    for name, part in parts.items():
+        words = texts[name][_reason(causes, name)].format(**figures)
+        lines.append(CauseEntry(texts[name]["name"], texts[name]["kind"], words, part, name == largest))
+    return lines
 
 
-def _reasons(causes: Causes) -> dict[str, str]:
-    """What each cause means here: a negative one is a remedy that does harm, a misfit is not an overlap."""
-    rounding = "float32 prints the same confidence for many inputs, so that it can't rank them"
-    if causes.rounding.value < 0.0005:
-        rounding = "none: hardly any two inputs get the same confidence by rounding"
-    temperature = "logits divided by 10 rank inputs better"
-    if causes.temperature.value < 0:
-        temperature = "not a cause: logits divided by 10 rank inputs worse"
-    extrapolation = "it is sure where no training input lies, and unsure of hard but familiar inputs"
-    if causes.extrapolation.value < 0:
-        extrapolation = "not a cause: the density does worse than the cooled softmax"
-    misfit, proper = (f"{100 * part.value:.1f}" for part in (causes.misfit, causes.overlap_proper))
-    overlap = (
-        f"at most {proper}: unfamiliar features among those of test inputs; at least {misfit}: a density that misfits"
-    )
-    if causes.misfit.value > causes.overlap_proper.value:
-        overlap = f"mostly a density that fits badly (at least {misfit}); features proper overlap by at most {proper}"
-    if causes.overlap.value < 0.0005:
-        overlap = "none: the density tells unfamiliar inputs from test inputs"
-    return {"rounding": rounding, "temperature": temperature, "extrapolation": extrapolation, "overlap": overlap}
+def _reason(causes: Causes, name: str) -> str:
+    """Which words fit a cause here: a negative one is a remedy that does harm, a misfit is not an overlap."""
+    size = getattr(causes, name).value
+    if size < (0 if name in ("temperature", "extrapolation") else 0.0005):
+        return "none"
+    return "misfit" if name == "overlap" and causes.misfit.value > causes.overlap_proper.value else "words"
 
 
 def _figures(diagnosis: Diagnosis) -> list[KeyFigure]:

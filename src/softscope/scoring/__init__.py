@@ -1,9 +1,9 @@
 """Files in, scores out: features of any number of rows through a guard, on one machine or many."""
 
-from .extraction import Spread
+from .extraction import SpreadExtraction
 from .fitting import sharded_features
 from .job import Job
-from .rows import Scorer
+from .rows import RowScorer
 from .run import ScoreSummary, score
 
-__all__ = ["Job", "ScoreSummary", "Scorer", "Spread", "score", "sharded_features"]
+__all__ = ["Job", "RowScorer", "ScoreSummary", "SpreadExtraction", "score", "sharded_features"]

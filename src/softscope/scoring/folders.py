@@ -89,13 +89,20 @@ def _listed_in_store(source: str) -> tuple[str, list[InputFile]]:
 
 def read_bytes(path: str) -> bytes | None:
     """The whole file, or None where a local one can't be read."""
+    if is_address(path):
+        with _talking_to(path):
+            return _content(path)
+    try:
+        return _content(path)
+    except (OSError, SoftscopeError):
+        return None
+
+
+def _content(path: str) -> bytes:
     if not is_address(path):
-        try:
-            return existing_file(path).read_bytes()
-        except (OSError, SoftscopeError):
-            return None
+        return existing_file(path).read_bytes()
     system, place = _system(path)
-    with _talking_to(path), system.open_input_stream(place) as stream:
+    with system.open_input_stream(place) as stream:
         content: bytes = stream.read()
         return content
 
@@ -127,18 +134,13 @@ class OutputFolder:
 
     def read(self, name: str) -> bytes | None:
         """The contents of the file `name`, or None where it isn't there."""
+        path = f"{self.where}/{name}"
         try:
-            if not is_address(self.where):
-                path = os.path.join(self.where, name)
-                return existing_file(path).read_bytes() if os.path.lexists(path) else None
-            system, root = _system(self.where)
-            with system.open_input_stream(f"{root}/{name}") as stream:
-                content: bytes = stream.read()
-                return content
+            return _content(path) if is_address(path) or os.path.lexists(path) else None
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise SoftscopeError(f"{self.where}/{name}: can't be read ({first_line(error)})", "Check it") from error
+            raise SoftscopeError(f"{path}: can't be read ({first_line(error)})", "Check it") from error
 
     def write(self, name: str, content: bytes) -> None:
         """Write the file `name` so that it is there whole or not at all."""

@@ -3,8 +3,6 @@
 Names that begin with an underscore are skipped by whatever reads a folder of parquet (pandas, DuckDB, Spark, pyarrow).
 """
 
-import hashlib
-import io
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..canonical import parse_json, plain
 from ..errors import SoftscopeError
+from ..guard import counts_by_class, sealed, unsealed
 from .folders import OutputFolder
 from .plan import Unit
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RUN, MANIFEST = "_run.json", "_manifest.json"
-_MARK = "softscope.unit"
 _GROUP_ROWS = 1 << 17  # what the writer holds encoded at a time; readers skip and parallelize by these groups
 
 
@@ -40,10 +38,8 @@ class Counts:
     @classmethod
     def of(cls, table: "pa.Table", classes: int) -> "Counts":
         """What is in a table of scores."""
-        good = table.select(["predicted", "alarm", "alarm_by"]).filter(table["bad"].is_null())
-        predicted, alarm = good["predicted"].to_numpy(), good["alarm"].to_numpy()
-        scored, alarms = (np.bincount(p, minlength=classes).astype(np.int64) for p in (predicted, predicted[alarm]))
-        by = Counter(good["alarm_by"].drop_null().to_pylist())
+        scored, alarms = counts_by_class(table, classes)
+        by = Counter(table["alarm_by"].drop_null().to_pylist())
         first = table.filter(table["bad"].is_valid()).slice(0, 1).to_pylist()
         return cls(len(table), scored, alarms, by, f"{first[0]['path']}: {first[0]['bad']}" if first else None)
 
@@ -59,39 +55,21 @@ class Counts:
 
 
 def write_output(folder: OutputFolder, unit: Unit, table: "pa.Table") -> None:
-    """Write the scores of `unit`, whole or not at all; the footer holds its name and the sha256 of all before it."""
-    import pyarrow.parquet as pq
-
-    stream = io.BytesIO()
+    """Write the scores of `unit`, whole or not at all."""
     # Numbers that hardly repeat make a dictionary of each row group larger; row numbers rise by one.
     repeating = [name for name in table.column_names if name not in ("row", "uncertainty")]
     encodings = {"use_dictionary": repeating, "column_encoding": {"row": "DELTA_BINARY_PACKED"}}
-    with pq.ParquetWriter(stream, table.schema, write_page_checksum=True, **encodings) as writer:
-        writer.write_table(table, row_group_size=_GROUP_ROWS)
-        writer.add_key_value_metadata({_MARK: _mark(unit, stream.getbuffer())})
-    folder.write(unit.name, stream.getvalue())
+    folder.write(unit.name, sealed(table, unit.name, group_rows=_GROUP_ROWS, **encodings))
 
 
 def finished(folder: OutputFolder, unit: Unit, classes: int) -> Counts | None:
-    """The counts of the output of `unit` if it is there and as it was written."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    """The counts of the output of `unit` if it is there and as it was written; else it is scored again."""
     content = folder.read(unit.name)
-    if content is None:
-        return None
     try:
-        file = pq.ParquetFile(pa.BufferReader(content))
-        footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-        if file.metadata.metadata[_MARK.encode()] != _mark(unit, memoryview(content)[:footer]).encode():
-            return None
-        return Counts.of(file.read(), classes)
-    except Exception:  # damaged in whatever way: scored again
+        table = None if content is None else unsealed(content, unit.name)
+        return None if table is None else Counts.of(table, classes)
+    except Exception:  # a forged one
         return None
-
-
-def _mark(unit: Unit, content: memoryview) -> str:
-    return f"{unit.name} {hashlib.sha256(content).hexdigest()}"
 
 
 def claim(folder: OutputFolder, run: Mapping[str, Any]) -> None:

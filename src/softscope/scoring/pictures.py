@@ -1,9 +1,9 @@
 """Images to features, with a model that every worker opens for itself; decoded ahead of the model in threads."""
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby, islice, tee
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from ..images import Decoder, Encoded, Images, Preprocessing, count_rows, read_i
 from ..models import OpenedModel
 from .folders import InputFile, is_address, local_copy, read_bytes
 from .plan import Piece, Unit
-from .rows import NO_ROW, Block
+from .rows import NO_ROW, RowBlock
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp", ".parquet")
 UNIT_IMAGES = 1024  # decoded to 224 x 224 these are 150 MB
@@ -26,7 +26,7 @@ _BLOCK_IMAGES = 128
 _BATCH = 64
 
 
-class Pixels(NamedTuple):
+class DecodedRows(NamedTuple):
     """Decoded inputs: path and row of each, `images` of those at `positions`, and the reason for the others."""
 
     path: Sequence[str]
@@ -74,29 +74,19 @@ class Pictures:
                 "Fit it on features of this model (softscope extract, softscope guard fit)",
             )
 
-    def blocks(self, unit: Unit) -> Iterator[Pixels]:
+    def blocks(self, unit: Unit) -> Iterator[DecodedRows]:
         """The images of a unit, decoded in threads that work ahead."""
-        chosen, waiting = self.preprocessing, deque[tuple[Sequence[str], NDArray[np.int64], Mapping[int, str]]]()
-
-        def contents() -> Iterator[Encoded]:
-            for paths, rows, content, bad in _encoded(unit):
-                waiting.append((paths, rows, bad))
-                yield Encoded(content, [str(number) for number in range(len(rows))])
-
-        decoder = Decoder(
-            channels=chosen.channels,
-            size=chosen.size,
-            crop=chosen.crop,
-            interpolation=chosen.interpolation,
-            squash=chosen.squash,
-        )
-        for decoded in decoder.decode_all(contents()):
-            paths, rows, known = waiting.popleft()
+        ahead, known = tee(_encoded(unit))
+        encoded = (Encoded(content, [str(number) for number in range(len(rows))]) for _, rows, content, _ in ahead)
+        decoder = replace(self.preprocessing, layout="NHWC").decoder()  # as grey or colour as the model takes it
+        for decoded, (paths, rows, _, unreadable) in zip(decoder.decode_all(encoded), known):
             named = (words.partition(": ") for words in decoded.bad)
             bad = {int(number): f"is not an image that can be decoded ({reason})" for number, _, reason in named}
-            yield Pixels(paths, rows, decoded.images, np.array(decoded.positions, np.int64), bad | dict(known))
+            yield DecodedRows(
+                paths, rows, decoded.images, np.array(decoded.positions, np.int64), bad | dict(unreadable)
+            )
 
-    def features(self, pixels: Pixels) -> Block:
+    def features(self, pixels: DecodedRows) -> RowBlock:
         """What the model's last layer sees of each image, checked against the model's own logits."""
         from ..models import check_logits
 
@@ -108,12 +98,12 @@ class Pictures:
             if sound.any():
                 check_logits(head, some[sound], logits[sound], span.start, opened.tolerance)
             z[pixels.positions[span][sound]] = some[sound]
-        return Block(pixels.path, pixels.row, z, pixels.bad)
+        return RowBlock(pixels.path, pixels.row, z, pixels.bad)
 
 
 def count_images(path: str) -> int:
     """1 for an image; for a parquet file its rows, 0 where that can't be said."""
-    if not path.lower().endswith(".parquet"):
+    if not _is_parquet(path):
         return 1
     try:
         return 0 if is_address(path) else count_rows([Path(path)])
@@ -121,29 +111,28 @@ def count_images(path: str) -> int:
         return 0
 
 
+def _is_parquet(path: str) -> bool:
+    return path.lower().endswith(".parquet")
+
+
 _Known = tuple[Sequence[str], NDArray[np.int64], Sequence[bytes | NDArray[np.uint8] | None], Mapping[int, str]]
 
 
 def _encoded(unit: Unit) -> Iterator[_Known]:
     """Paths, rows, encoded images, and the reasons where there are none, in blocks."""
-    single: list[InputFile] = []
-    for piece in unit.pieces:
-        piece.file.check_unchanged()
-        if not piece.file.path.lower().endswith(".parquet"):
-            single.append(piece.file)
-            if len(single) == _BLOCK_IMAGES:
+    for is_parquet, pieces in groupby(unit.pieces, key=lambda piece: _is_parquet(piece.file.path)):
+        if is_parquet:
+            for piece in pieces:
+                piece.file.check_unchanged()
+                yield from _parquet(piece)
+        else:
+            while single := [piece.file for piece in islice(pieces, _BLOCK_IMAGES)]:
                 yield _files(single)
-                single = []
-            continue
-        if single:
-            yield _files(single)
-            single = []
-        yield from _parquet(piece)
-    if single:
-        yield _files(single)
 
 
 def _files(files: Sequence[InputFile]) -> _Known:
+    for file in files:
+        file.check_unchanged()
     paths = [file.path for file in files]
     return paths, np.zeros(len(paths), np.int64), [read_bytes(path) for path in paths], {}
 
@@ -168,7 +157,7 @@ def _parquet(piece: Piece) -> Iterator[_Known]:
 def _first_size(files: Sequence[InputFile], chosen: Preprocessing) -> tuple[int, int]:
     decoder = Decoder(channels=chosen.channels)
     for file in files[:256]:
-        piece = Piece(file, 0, 1 if file.path.lower().endswith(".parquet") else None)
+        piece = Piece(file, 0, 1 if _is_parquet(file.path) else None)
         for _, _, content, _ in _encoded(Unit("", (piece,), 1)):
             images = decoder.decode(Encoded(content, [""] * len(content))).images
             if len(images):

@@ -14,7 +14,7 @@ from ..features import FeatureSet
 from .folders import InputFile, is_address
 
 FEATURES = (".safetensors", ".npy", ".npz", ".parquet")
-UNIT_BYTES = 1 << 27
+UNIT_BYTES, UNIT_ROWS = 1 << 27, 1 << 62
 _UNIT_FILES = 4096
 _CUT = (".safetensors", ".npy", ".parquet")  # an npz may be compressed, and is then read from its start each time
 
@@ -38,26 +38,21 @@ class Unit:
 
 
 def make_plan(
-    files: Sequence[InputFile],
-    key: str,
-    unit_bytes: int = UNIT_BYTES,
-    *,
-    count: Callable[[str], int] | None = None,
-    unit_rows: int | None = None,
+    files: Sequence[InputFile], key: str, count: Callable[[str], int], unit_bytes: int, unit_rows: int
 ) -> list[Unit]:
-    """Units of about `unit_bytes` of input each, in the order of the files; `key` is what scores them.
+    """Units of about `unit_bytes` of input and at most `unit_rows` inputs each, in the order of the files.
 
-    `count` says how many inputs a file has (`count_rows` unless given); `unit_rows` is the most that a unit may have.
+    `key` is what scores them; `count` says how many inputs a file has.
     """
     units = []
-    for number, (pieces, rows) in enumerate(_groups(files, unit_bytes, count or count_rows, unit_rows or 1 << 62)):
+    for number, (pieces, rows) in enumerate(_groups(files, count, unit_bytes, unit_rows)):
         digest = fingerprint({"key": key, "pieces": list(pieces)})
         units.append(Unit(f"{number:07}-{digest[:32]}.parquet", pieces, rows))
     return units
 
 
 def _groups(
-    files: Iterable[InputFile], unit_bytes: int, count: Callable[[str], int], unit_rows: int
+    files: Iterable[InputFile], count: Callable[[str], int], unit_bytes: int, unit_rows: int
 ) -> Iterator[tuple[tuple[Piece, ...], int]]:
     group: list[Piece] = []
     size = rows = 0

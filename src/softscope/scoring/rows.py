@@ -3,15 +3,14 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, chunk_rows, spans
 from ..errors import SoftscopeError, printable
 from ..estimators import Estimator
-from ..guard import Guard, scores_or_nan
+from ..guard import Guard, classify, judge
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,10 +22,10 @@ _TOO_LARGE = "features are too large to score"
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Some inputs: `path` of the file (one for all, or one each), `row` in it, features `z` [n, H].
 
-    `bad` has the reason for each input that has no features, by its position; its row of `z` isn't looked at.
+    `bad` has the reason for each input that has no features, by its position; its row of `z` is NaN.
     """
 
     path: str | Sequence[str]
@@ -35,7 +34,7 @@ class Block:
     bad: Mapping[int, str] = field(default_factory=dict)
 
 
-class Scorer:
+class RowScorer:
     """One guard, or a guard on a softmax score and one on a density, both for the same head.
 
     Uncertainty, p-value and alarm are those of the first guard. With two guards `alarm_by` says which of them alarm:
@@ -57,78 +56,45 @@ class Scorer:
                 raise SoftscopeError("the two guards were fitted for different heads", "Fit both with the same --head")
         self._weights = [1 + ["softmax", "density"].index(kind) for kind in kinds]
 
-    def table(self, block: Block) -> "pa.Table":
+    def table(self, block: RowBlock) -> "pa.Table":
         """The rows of the output for `block`, in order: one for each input, whatever is wrong with it."""
         import pyarrow as pa
 
         count = len(block.row)
+        confidence = np.ones(count)
+        classes = classify(self.head, block.z, confidence)
+        judged = [judge(guard, block.z, classes) for guard in self.guards]
+        bad = np.any([each.bad for each in judged], axis=0)
         reasons = np.full(count, None, object)
+        reasons[bad] = np.where(np.isfinite(block.z[bad]).all(axis=1), _TOO_LARGE, _NOT_FINITE)
         reasons[list(block.bad)] = list(block.bad.values())
-        good = np.array([reason is None for reason in reasons]) if block.bad else np.ones(count, bool)
-        finite = np.isfinite(block.z).all(axis=1)
-        reasons[good & ~finite] = _NOT_FINITE
-        numbers = np.flatnonzero(good & finite)
-        rows = block.z if len(numbers) == count else block.z[numbers]
-        classes, confidence = self._classes(rows)
-        scores = [scores_or_nan(guard.estimator, rows) for guard in self.guards]
-        sound = (classes >= 0) & np.isfinite(scores).all(axis=0)
-        reasons[numbers[~sound]] = _TOO_LARGE
-        numbers, classes, confidence = numbers[sound], classes[sound], confidence[sound]
-        missing = np.ones(count, bool)
-        missing[numbers] = False
-        groups = [classes if guard.per_class else np.zeros_like(classes) for guard in self.guards]
-        p_values = [g.calibration.p_values(s[sound], group) for g, s, group in zip(self.guards, scores, groups)]
-        alarms = [guard.alarming(p, group) for guard, p, group in zip(self.guards, p_values, groups)]
+        by = sum((each.alarms * np.int8(w) for each, w in zip(judged, self._weights)), np.zeros(count, np.int8))
 
-        def column(values: NDArray, mask: Any = missing) -> "pa.Array":
-            spread = np.ones(count, values.dtype)  # an alarm where nothing could be said
-            spread[numbers] = values
-            return pa.array(spread, mask=mask)
+        def column(values: NDArray) -> "pa.Array":
+            return pa.array(values, mask=bad)
 
-        by = sum((a * np.int8(w) for a, w in zip(alarms, self._weights)), np.zeros(len(numbers), np.int8))
         names = self.head.classes or [str(number) for number in range(self.head.n_classes)]
         return pa.table(
             {
-                "path": _words([printable(block.path)] * bool(count), np.zeros(count, np.int32))
+                "path": pa.repeat(printable(block.path), count)
                 if isinstance(block.path, str)
                 else pa.array(map(printable, block.path), pa.string()),
                 "row": pa.array(block.row, pa.int64(), mask=block.row == NO_ROW),
                 "predicted": column(classes),
-                "class": _words(names, column(classes)),
+                "class": pa.array(names, pa.string()).take(column(classes)),
                 "confidence": column(confidence),
-                "uncertainty": column(scores[0][sound]),
-                "p_value": column(p_values[0]),
-                "alarm": column(alarms[0], None),
-                "alarm_by": _words(ALARM_BY, column(by)) if len(self.guards) > 1 else pa.nulls(count, pa.string()),
+                "uncertainty": column(judged[0].scores),
+                "p_value": column(judged[0].p_values),
+                "alarm": judged[0].alarms | bad,
+                "alarm_by": pa.array(ALARM_BY).take(column(by))
+                if len(self.guards) > 1
+                else pa.nulls(count, pa.string()),
                 "bad": pa.array(reasons, pa.string()),
             },
             metadata={"guards": json.dumps([repr(guard) for guard in self.guards])},
         )
 
-    def _classes(self, rows: NDArray) -> tuple[NDArray[np.int64], Floats]:
-        """The predicted class of each finite row (-1 where logits overflow) and max_i softmax_i."""
-        classes, confidence = np.empty(len(rows), np.int64), np.empty(len(rows))
-        for span in spans(len(rows), chunk_rows(max(self.head.n_classes, self.head.n_features))):
-            logits = np.empty((span.stop - span.start, self.head.n_classes), self.head.logit_dtype(rows.dtype))
-            with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-                self.head.product(rows[span], logits)
-                logits += self.head.bias.astype(logits.dtype, copy=False)
-                largest = logits.max(axis=1)
-                powers = np.exp((logits - largest[:, None]).astype(np.float64, copy=False))
-                confidence[span] = 1.0 / powers.sum(axis=1)
-            classes[span] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)
-        return classes, confidence
-
 
 def _kind(estimator: Estimator) -> str:
     """Scores that read the head alone count as softmax; those fitted on training features as density."""
     return "density" if "train" in estimator.info.needs else "softmax"
-
-
-def _words(names: Sequence[str], numbers: Any) -> "pa.Array":
-    """Texts by their number, null where the number is."""
-    import pyarrow as pa
-
-    return pa.DictionaryArray.from_arrays(pa.array(numbers).cast(pa.int32()), pa.array(names, pa.string())).cast(
-        pa.string()
-    )

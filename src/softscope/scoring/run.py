@@ -18,13 +18,13 @@ from ..errors import SoftscopeError
 from ..files import writable_folder
 from ..guard import Guard, Summary
 from ..locks import locked
-from ..progress import Progress, silent
+from ..progress import Progress, adding, silent
 from ..provenance import Stopwatch
 from .folders import InputFile, OutputFolder, is_address, list_files
 from .job import Job
 from .outputs import Counts, claim, finished, write_manifest
-from .plan import FEATURES, UNIT_BYTES, Unit, make_plan
-from .rows import Scorer
+from .plan import FEATURES, UNIT_BYTES, UNIT_ROWS, Unit, count_rows, make_plan
+from .rows import RowScorer
 
 if TYPE_CHECKING:
     from ..models import OpenedModel
@@ -47,7 +47,7 @@ class ScoreSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        own = {"alarm_by": self.alarm_by, "outputs": self.outputs, "skipped": self.skipped, "first_bad": self.first_bad}
+        own = {name: value for name, value in vars(self).items() if name != "counted"}
         return self.counted.to_dict() | own
 
 
@@ -74,19 +74,17 @@ def score(
     chosen = (guards,) if isinstance(guards, Guard) else tuple(guards)
     job = Job(chosen, OutputFolder(os.fspath(out)))
     _check_apart(os.fspath(source), job.folder)
-    cutting: dict[str, Any] = {}
     if model is None:
-        files = list_files(os.fspath(source), FEATURES)
+        files, count, unit_rows = list_files(os.fspath(source), FEATURES), count_rows, UNIT_ROWS
     else:
         from .pictures import SUFFIXES, UNIT_IMAGES, Pictures, count_images
 
-        files = list_files(os.fspath(source), SUFFIXES)
+        files, count, unit_rows = list_files(os.fspath(source), SUFFIXES), count_images, UNIT_IMAGES
         job = replace(job, pictures=Pictures.of(model, files))
-        cutting = {"count": count_images, "unit_rows": UNIT_IMAGES}
     run = _description(job, files, unit_bytes)
     with _alone(job.folder):
         claim(job.folder, run)
-        units = make_plan(files, fingerprint(run), unit_bytes, **cutting)
+        units = make_plan(files, fingerprint(run), count, unit_bytes, unit_rows)
         classes = job.scorer.head.n_classes
         counts = {unit.name: counted for unit in units if (counted := finished(job.folder, unit, classes)) is not None}
         skipped = len(counts)
@@ -103,24 +101,17 @@ def _score_units(
     """Add to `counts` those of every unit that is not in it yet."""
     todo = [unit for unit in units if unit.name not in counts]
     total = sum(unit.rows for unit in units) if all(unit.rows for unit in units) else 0
-    told = _teller(progress, sum(counted.rows for counted in counts.values()), total)
+    add = adding(progress, "scoring", total, sum(counted.rows for counted in counts.values()))
+
+    def told(counted: Counts) -> None:
+        add(counted.rows)
+
     if engine.name == "ray" and todo:
         from .cluster import score_on_cluster
 
         counts |= score_on_cluster(job, todo, engine, told)
     else:
         counts |= zip((unit.name for unit in todo), engine.map(job, todo, told=told))
-
-
-def _teller(progress: Progress, done: int, total: int) -> Callable[[Counts], None]:
-    progress("scoring", done, total)
-
-    def told(counts: Counts) -> None:
-        nonlocal done
-        done += counts.rows
-        progress("scoring", done, total)
-
-    return told
 
 
 def _description(job: Job, files: Sequence[InputFile], unit_bytes: int) -> dict[str, Any]:
@@ -137,7 +128,7 @@ def _description(job: Job, files: Sequence[InputFile], unit_bytes: int) -> dict[
     }
 
 
-def _summary(scorer: Scorer, counts: Counts, outputs: int, skipped: int) -> ScoreSummary:
+def _summary(scorer: RowScorer, counts: Counts, outputs: int, skipped: int) -> ScoreSummary:
     if not counts.scored.any():
         raise SoftscopeError(
             f"none of {counts.rows:,} inputs could be scored, the first: {counts.first_bad}",

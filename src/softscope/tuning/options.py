@@ -54,7 +54,6 @@ class Setting(Draw):
         return self.layer, self.transform, self.neurons
 
     def count(self, classes: int) -> int:
-        """How many components."""
         return classes if self.components == "K" else int(self.components)
 
     def arguments(self, features: int, seed: int) -> dict[str, Any]:
@@ -115,7 +114,6 @@ def grid(draw: Draw) -> list[Setting]:
 
 
 def kernel_settings(layers: Sequence[Layer] = LAYERS) -> list[KernelSetting]:
-    """Every kernel density that is tried."""
     return [
         KernelSetting(layer, transform, bandwidth)
         for layer, transform, bandwidth in product(layers, TRANSFORMS, BANDWIDTHS)

@@ -94,7 +94,6 @@ class Search:
         return max((one for one in self.kernels if one.setting.layer == "after"), key=_likelihood)
 
     def of(self, setting: Setting) -> Tried:
-        """How `setting` did."""
         return next(one for one in self.tried if one.setting == setting)
 
 

@@ -47,11 +47,9 @@ class Features:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """Which there are."""
         return ("after",) if self.before is None else ("before", "after")
 
     def layer(self, name: Layer) -> Sets:
-        """The sets of a layer."""
         sets = self.after if name == "after" else self.before
         if sets is None:
             raise SoftscopeError("no features before the non-linearity were given", "Extract them with layer='before'")

@@ -60,7 +60,6 @@ class SearchSummary:
         }
 
     def table(self) -> "Table":
-        """One line per rule."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
         from rich.text import Text
@@ -103,17 +102,16 @@ class SearchSummary:
         if not chosen:
             return "There is one OOD set: a choice made on it says little about other kinds of inputs."
         fixed = (dict.fromkeys(chosen, one) for one in (self.search.by_likelihood, self.search.paper))
-        found, likely, default = (
+        elsewhere, likely, default = (
             sum(one.auroc[name] for name, one in by_set.items()) / len(chosen) for by_set in (chosen, *fixed)
         )
         return (
-            f"Chosen on all OOD sets but one and judged on that one, for each in turn, it reaches {found:.1f} % on "
+            f"Chosen on all OOD sets but one and judged on that one, for each in turn, it reaches {elsewhere:.1f} % on "
             f"average; the choice by likelihood {likely:.1f} %, the default {default:.1f} %."
         )
 
 
 def words(one: Tried) -> str:
-    """A setting in a few words."""
     setting = one.setting
     features = "log z" if setting.transform == "log" else "z"
     if isinstance(setting, KernelSetting):

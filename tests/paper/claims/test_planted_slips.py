@@ -27,7 +27,6 @@ from softscope.paper.claims import (
     printed,
     regions,
     stands,
-    strength,
 )
 from softscope.paper.claims.evidence import rows_of
 
@@ -188,7 +187,7 @@ SLIPS = [
     ("T29", "features of both signs", {"caps": lambda head: confidence_caps(head, nonnegative=False)}),
     ("T30", "cosines of one half after 100 epochs", {"rows": ALIGNED}),
     ("T31", "norms that rise", {"rows": changed("T31", norm=40.0)}),
-    ("T31", "familiarity by chance", {"rows": scaled("T31", "familiarity", 0.6)}),
+    ("T31", "familiarity by chance", {"rows": changed("T31", familiarity=50.0)}),
     ("T32", "a line left out", {"lines": UNEXPLAINED}),
     ("T32", "an exception above 7 points", {"high": 7.0}),
     ("T33", "no noise above the median digit", {"rows": changed("T33", above_digit=1e-4)}),
@@ -197,7 +196,7 @@ SLIPS = [
     ("S1", "the sum alone", {"precedes": lambda a, b: a.sum(axis=1) <= b.sum(axis=1)}),
     ("S1", "the smallest gap alone", {"precedes": lambda a, b: a[:, 0] <= b[:, 0]}),
     ("S2", "familiarity alone", {"exponent": lambda familiarity, k: familiarity}),
-    ("S2", "the mental model for the bound", {"exponent": strength.mental_exponent}),
+    ("S2", "the mental model for the bound", {"exponent": order.mental_exponent}),
 ]
 
 

@@ -60,11 +60,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(503, b"busy", {})
         if re.fullmatch(rf"/api/datasets/{hub.repo}/revision/[^/?]+(\?.*)?", self.path):
             return self._send(200, json.dumps(hub.info()).encode(), {"Content-Type": "application/json"})
-        found = re.fullmatch(rf"/datasets/{hub.repo}/resolve/{COMMIT}/(.+)", self.path)
-        if not found or found[1] not in hub.files:
+        asked = re.fullmatch(rf"/datasets/{hub.repo}/resolve/{COMMIT}/(.+)", self.path)
+        if not asked or asked[1] not in hub.files:
             code = "EntryNotFound" if hub.repo in self.path else "RepoNotFound"
             return self._send(404, b"", {"X-Error-Code": code})
-        return self._send_file(found[1], body=body)
+        return self._send_file(asked[1], body=body)
 
     def _send_file(self, name: str, *, body: bool) -> None:
         content = self.hub.files[name]

@@ -66,10 +66,10 @@ def catalogued(monkeypatch):
 def test_a_data_set_comes_from_the_hub_whole_and_says_so(hub, catalogued, data_home):
     catalogued(HubFiles(repo=REPO, revision=COMMIT, folder="mnist"))
     assert get("mnist") == {"train": "hub", "test": "hub"}
-    found = load("mnist", "train")
-    assert np.array_equal(found.images, noise(60, 28, 28, 1, seed=60))
-    assert found.labels.tolist() == [row % 10 for row in range(60)]
-    assert found.subset is None
+    images = load("mnist", "train")
+    assert np.array_equal(images.images, noise(60, 28, 28, 1, seed=60))
+    assert images.labels.tolist() == [row % 10 for row in range(60)]
+    assert images.subset is None
     written = pq.read_schema(data_home / "mnist" / "train-00000-of-00001.parquet")
     assert f"hub {REPO}@{COMMIT}" in written.metadata[b"softscope"].decode()
     assert sorted(path.name for path in (data_home / "mnist").iterdir()) == [
@@ -221,9 +221,9 @@ def test_other_folders_columns_and_class_orders_are_understood(hub, catalogued, 
     source = HubFiles(repo=REPO, revision=COMMIT)
     catalogued(source, {"test": 50}, classes=tuple(f"class_{c}" for c in "0123456789"))
     assert get("mnist") == {"test": "hub"}
-    found = load("mnist", "test")
-    assert found.class_names[9] == "class_9"
-    assert found.labels[:10].tolist() == list(range(9, -1, -1))
+    images = load("mnist", "test")
+    assert images.class_names[9] == "class_9"
+    assert images.labels[:10].tolist() == list(range(9, -1, -1))
 
 
 def test_a_hub_without_the_split_is_one_clear_line(hub, catalogued):

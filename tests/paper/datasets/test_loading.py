@@ -38,12 +38,12 @@ def test_digits_keep_the_grey_levels_of_scikit_learn():
 @pytest.mark.parametrize("kind", ["PNG", "WEBP"])
 def test_images_come_back_pixel_for_pixel(small_mnist, kind):
     images = small_mnist("train", 40, kind)
-    found = load("mnist", "train")
-    assert np.array_equal(found.images, images)
-    assert found.images.dtype == np.uint8
-    assert found.labels.tolist() == [row % 10 for row in range(40)]
-    assert found.labels.dtype == np.int64
-    assert found.class_names == tuple("0123456789")
+    loaded = load("mnist", "train")
+    assert np.array_equal(loaded.images, images)
+    assert loaded.images.dtype == np.uint8
+    assert loaded.labels.tolist() == [row % 10 for row in range(40)]
+    assert loaded.labels.dtype == np.int64
+    assert loaded.class_names == tuple("0123456789")
 
 
 def test_fewer_rows_than_the_catalogue_are_labelled_a_subset(small_mnist):
@@ -57,9 +57,9 @@ def test_fewer_rows_than_the_catalogue_are_labelled_a_subset(small_mnist):
 
 def test_a_limit_draws_evenly_over_the_classes_and_reads_only_these(small_mnist):
     images = small_mnist("test", 40)
-    found = load("mnist", "test", limit=20, seed=3)
-    assert np.bincount(found.labels).tolist() == [2] * 10
-    for image, label in zip(found.images, found.labels):
+    loaded = load("mnist", "test", limit=20, seed=3)
+    assert np.bincount(loaded.labels).tolist() == [2] * 10
+    for image, label in zip(loaded.images, loaded.labels):
         assert any(np.array_equal(image, images[row]) for row in range(label, 40, 10))
     assert len(load("mnist", "test", limit=1000)) == 40
 
@@ -76,9 +76,9 @@ def test_several_files_are_read_in_order(data_home):
         rows = slice(2 * part, 2 * part + 2)
         path = data_home / "mnist" / f"train-0000{part}-of-00003.parquet"
         write_parquet(path, [encode(image) for image in images[rows]], [part, part])
-    found = load("mnist", "train")
-    assert np.array_equal(found.images, images)
-    assert found.labels.tolist() == [0, 0, 1, 1, 2, 2]
+    loaded = load("mnist", "train")
+    assert np.array_equal(loaded.images, images)
+    assert loaded.labels.tolist() == [0, 0, 1, 1, 2, 2]
     assert np.array_equal(load("mnist", "train", classes=[2]).images, images[4:])
 
 
@@ -97,11 +97,11 @@ def test_the_hubs_other_column_names_and_plain_bytes_are_understood(tmp_path):
 def test_photographs_are_resized_to_their_short_side_and_cropped_at_the_centre(tmp_path):
     wide, tall = noise(1, 40, 80, 3)[0], noise(1, 64, 32, 3)[0]
     path = write_parquet(tmp_path / "a.parquet", [encode(wide), encode(tall)], [0, 1])
-    found = load_files([path], size=16)
+    images = load_files([path], size=16)
     bicubic = Image.Resampling.BICUBIC
     left = np.asarray(Image.fromarray(wide).resize((32, 16), bicubic), dtype=int)[:, 8:24]
     top = np.asarray(Image.fromarray(tall).resize((16, 32), bicubic), dtype=int)[8:24]
-    assert np.abs(found.images - np.stack([left, top])).max() <= 1
+    assert np.abs(images.images - np.stack([left, top])).max() <= 1
     with pytest.raises(SoftscopeError, match="32 x 64 pixels, others are 80 x 40"):
         load_files([path])
 
@@ -125,10 +125,10 @@ def test_a_corrupt_image_is_named_and_left_out_with_its_label(tmp_path):
     encoded[0], encoded[3] = b"no image", encoded[3][:50]
     path = write_parquet(tmp_path / "a.parquet", [*encoded, None], [0, 1, 2, 3, 4, 5])
     with pytest.warns(UserWarning, match="3 corrupt images left out, the first: .*row 0"):
-        found = load_files([path])
-    assert np.array_equal(found.images, images[[1, 2, 4]])
-    assert found.labels.tolist() == [1, 2, 4]
-    assert [name.split("parquet row ")[1].split()[0] for name in found.skipped] == ["0", "3", "5"]
+        loaded = load_files([path])
+    assert np.array_equal(loaded.images, images[[1, 2, 4]])
+    assert loaded.labels.tolist() == [1, 2, 4]
+    assert [name.split("parquet row ")[1].split()[0] for name in loaded.skipped] == ["0", "3", "5"]
     with pytest.raises(SoftscopeError, match=r"row 0 .*corrupt image"):
         load_files([path], strict=True)
 

@@ -117,10 +117,10 @@ def test_idx_files_in_an_npm_package_become_the_data_set(npm_mnist):
     calls = npm_mnist()
     assert get("mnist") == {"train": "npm", "test": "npm"}
     for split, rows in SPLITS.items():
-        found = load("mnist", split)
-        assert np.array_equal(found.images, noise(rows, 28, 28, 1, seed=rows))
-        assert np.array_equal(found.labels, labels_of(rows))
-        assert found.subset is None
+        images = load("mnist", split)
+        assert np.array_equal(images.images, noise(rows, 28, 28, 1, seed=rows))
+        assert np.array_equal(images.labels, labels_of(rows))
+        assert images.subset is None
     assert calls.read_text().startswith("pack some-digits@1.0.0")
 
 
@@ -264,8 +264,8 @@ def test_a_member_that_leads_elsewhere_is_never_written_there(tmp_path):
     with pytest.raises(SoftscopeError, match="not a regular file"):
         extract_members(io.BytesIO(tar({}, [link])), ["package/data/labels"], tmp_path, "a.tgz")
     escape = tar({"../../outside": b"x", "package/inside": b"y"})
-    found = extract_members(io.BytesIO(escape), ["package/inside"], tmp_path, "a.tgz")
-    assert found == {"package/inside": tmp_path / "inside"}
+    members = extract_members(io.BytesIO(escape), ["package/inside"], tmp_path, "a.tgz")
+    assert members == {"package/inside": tmp_path / "inside"}
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["inside"]
 
 

@@ -54,19 +54,20 @@ def network(
     plan = SimpleNamespace(
         data=SimpleNamespace(name=learned), training=SimpleNamespace(seed=seed, epochs=7), net="resnet18"
     )
-    judged: Any = Judged(
-        SimpleNamespace(plan=plan, head=SimpleNamespace(n_classes=5), train=range(1200), test=range(300)), None
-    )
-    judged.__dict__["diagnosis"] = diagnosis
-    judged.__dict__["course"] = []
-    judged.__dict__["facts"] = {"classes": 5, "images": 1200, "subsets": [], "training": 60.0, "seconds": 90.0}
     evidence = {"T19": {"spearman": 0.9}, "T24": {"equal_share": equal_share}}
-    judged.__dict__["numbers"] = {
-        "accuracy": accuracy,
-        "claims": dict.fromkeys(aurocs, evidence),
-        "mental": mental,
-        "densities": densities or {},
+    record = {
+        "facts": {"classes": 5, "images": 1200, "subsets": [], "training": 60.0, "seconds": 90.0},
+        "numbers": {
+            "accuracy": accuracy,
+            "claims": dict.fromkeys(aurocs, evidence),
+            "mental": mental,
+            "densities": densities or {},
+        },
+        "course": [],
     }
+    stored: Any = SimpleNamespace(plan=plan, head=SimpleNamespace(n_classes=5), train=range(1200), test=range(300))
+    judged = Judged(stored.plan, record, stored)
+    judged.__dict__["diagnosis"] = diagnosis
     return judged
 
 

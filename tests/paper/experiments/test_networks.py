@@ -82,9 +82,9 @@ def test_a_name_of_many_classes_is_short_enough_for_a_file() -> None:
 
 
 def test_the_subsets_name_each_part_once(network: TrainedNetwork) -> None:
-    found = subsets([network, network])
-    assert len(found) == len(set(found)) == 3
-    assert found[0] == "digits: train subset: 387 of 1,297 (3 of 10 classes)"
+    named = subsets([network, network])
+    assert len(named) == len(set(named)) == 3
+    assert named[0] == "digits: train subset: 387 of 1,297 (3 of 10 classes)"
 
 
 def test_the_diagnose_command_names_files_that_exist(network: TrainedNetwork) -> None:
@@ -107,21 +107,21 @@ def test_detection_agrees_with_scikit_learn(network: TrainedNetwork) -> None:
     from scipy.stats import entropy
     from sklearn.metrics import roc_auc_score
 
-    found = detection(network, "digits-3-4").json()
+    detected = detection(network, "digits-3-4").json()
     sides = [network.test.array(), network.ood["digits-3-4"].array()]
     logits = network.head.logits(np.concatenate(sides)).astype(np.float64)
     truth = np.repeat([0, 1], [len(side) for side in sides])
     softmax = np.exp(log_softmax(logits, axis=1))
-    assert found["auroc"]["entropy"] == pytest.approx(100 * roc_auc_score(truth, entropy(softmax, axis=1)), abs=0.05)
-    assert found["auroc"]["max"] == pytest.approx(100 * roc_auc_score(truth, -softmax.max(axis=1)), abs=0.05)
-    causes = found["causes"]
-    assert sum(causes.values()) == pytest.approx(100 - found["auroc"]["plain-entropy"])
-    assert found["accuracy"] == network.numbers["accuracy"]
+    assert detected["auroc"]["entropy"] == pytest.approx(100 * roc_auc_score(truth, entropy(softmax, axis=1)), abs=0.05)
+    assert detected["auroc"]["max"] == pytest.approx(100 * roc_auc_score(truth, -softmax.max(axis=1)), abs=0.05)
+    causes = detected["causes"]
+    assert sum(causes.values()) == pytest.approx(100 - detected["auroc"]["plain-entropy"])
+    assert detected["accuracy"] == network.numbers["accuracy"]
 
 
 def test_claims_get_one_row_a_network(network: TrainedNetwork) -> None:
-    found = detection(network, "digits-3-4").json()
-    tables = claim_tables([("a", found), ("b", found)], ("T23", "T26"))
+    detected = detection(network, "digits-3-4").json()
+    tables = claim_tables([("a", detected), ("b", detected)], ("T23", "T26"))
     assert set(tables) == {"T23", "T26"}
     assert [row["network"] for row in tables["T23"]] == ["a", "b"]
     assert tables["T23"][0]["low"] <= tables["T23"][0]["difference"] <= tables["T23"][0]["high"]
@@ -133,15 +133,15 @@ def test_the_four_shares_are_of_what_exceeds_t4s_threshold_of_rows_that_nothing_
 ) -> None:
     from softscope.estimators import Density, Entropy
 
-    found = detection(network, "digits-3-4").json()["claims"]["T21"]
-    assert found.pop("thresholds") == "held out"
-    assert sum(found.values()) == pytest.approx(1)
+    detected = detection(network, "digits-3-4").json()["claims"]["T21"]
+    assert detected.pop("thresholds") == "held out"
+    assert sum(detected.values()) == pytest.approx(1)
     for estimator, own in ((Entropy(), "softmax_only"), (Density(), "density_only")):
         estimator.fit(network.head, network.train)
         known = np.sort(estimator.uncertainty(network.test))
         limit = known[int(0.95 * len(known))]  # exceeded by less than 5 % of test inputs, its neighbour below is not
         share = np.mean(estimator.uncertainty(network.ood["digits-3-4"]) > limit)
-        assert found["both"] + found[own] == pytest.approx(share)
+        assert detected["both"] + detected[own] == pytest.approx(share)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """docs/results.md: rendered from the committed results alone, and up to date with them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,14 @@ from softscope.paper.experiments.page import COMMAND, results_page
 from softscope.paper.experiments.verdict import Mean, Reported, Row, Statement
 
 ROOT = Path(__file__).parents[3]
+
+
+def test_committed_results_name_no_folder_of_the_machine_that_made_them():
+    outside = re.compile(r"""(?<![\w.$}])/[\w./-]*/?\w+Plan-[0-9a-f]{32}""")
+    assert outside.search("of /home/me/store/NetworkPlan-" + 32 * "0"), "what is looked for"
+    assert not outside.search("--head softscope-runs/NetworkPlan-" + 32 * "0")
+    named = [str(path) for path in (ROOT / "results").rglob("*.json") if outside.search(path.read_text())]
+    assert not named, "run the command in a folder that holds the store, and let messages name sets, not files"
 
 
 def kept(folder: Path, name: str, scale: str, *rows: Row) -> None:

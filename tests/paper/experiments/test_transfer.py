@@ -93,9 +93,9 @@ def test_grey_images_have_one_channel_and_keep_their_labels(monkeypatch: pytest.
     from softscope.images import ImageSet
 
     colour = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
-    found = ImageSet(colour, np.arange(4), tuple("abcd"), "beans", "test", None, {}, ("image 7: broken",))
-    monkeypatch.setattr("softscope.paper.experiments.x10_plans.load", lambda *given, **named: found)
+    colour_set = ImageSet(colour, np.arange(4), tuple("abcd"), "beans", "test", None, {}, ("image 7: broken",))
+    monkeypatch.setattr("softscope.paper.experiments.x10_plans.load", lambda *given, **named: colour_set)
     grey = Photographs("beans", size=8, grey=True).load("test")
     assert grey.images.shape == (4, 8, 8, 1)
-    np.testing.assert_array_equal(grey.labels, found.labels)
+    np.testing.assert_array_equal(grey.labels, colour_set.labels)
     assert grey.skipped == ("image 7: broken",)

@@ -40,11 +40,11 @@ def test_the_toy_has_three_classes_around_the_origin_and_ood_on_a_ring() -> None
 
 def test_far_from_the_data_confidence_is_higher(tmp_path: Path) -> None:
     result = run(TINY, Store(tmp_path), Engine(workers=1))
-    found = {row.label: row for row in result.rows}
-    assert found["accuracy on test data"].ours.value > 97
-    assert found["AUROC of U_entropy"].ours.value < 50
-    assert found["AUROC of U_density (not in the paper)"].ours.value > 95
-    assert found["share of OOD more confident than the median of training"].ours.value > 50
+    rows = {row.label: row for row in result.rows}
+    assert rows["accuracy on test data"].ours.value > 97
+    assert rows["AUROC of U_entropy"].ours.value < 50
+    assert rows["AUROC of U_density (not in the paper)"].ours.value > 95
+    assert rows["share of OOD more confident than the median of training"].ours.value > 50
     assert [row.ours.runs for row in result.rows] == [2] * 5
     assert run(TINY, Store(tmp_path), Engine(workers=1)).rows == result.rows
 

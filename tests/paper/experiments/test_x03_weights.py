@@ -85,8 +85,8 @@ def test_a_published_head_is_a_column_and_evidence_of_shared_features(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net = build("lenet", classes=120, features=130)
-    found = Pretrained("efficientnet_lite0", net, 28, None, Weights("nowhere", "none", 0, ""))
-    monkeypatch.setattr("softscope.paper.nets.pretrained.pretrained", lambda name: found)
+    network = Pretrained("efficientnet_lite0", net, 28, None, Weights("nowhere", "none", 0, ""))
+    monkeypatch.setattr("softscope.paper.nets.pretrained.pretrained", lambda name: network)
     settings = replace(SCALES["smoke"], columns=SCALES["smoke"].columns[:1], published=("efficientnet_lite0",))
     result = run(settings, Store(tmp_path), Engine(workers=1))
     assert [row["classes"] for row in result.tables["T25"]] == [120]

@@ -117,14 +117,14 @@ def test_an_unknown_structure_is_one_clear_line() -> None:
 
 
 def test_the_table_has_the_papers_numbers_and_the_pictures_their_captions(result: Result) -> None:
-    found = {row.label: row for row in result.rows}
+    rows = {row.label: row for row in result.rows}
     for name, line in PAPER.items():
-        assert found[f"{name}: accuracy"].paper == line["accuracy"]
-        assert found[f"{name}: cross-entropy"].paper == line["cross_entropy"]
-        assert found[f"{name}: AUROC of U_entropy"].paper == line["auroc"]
-        assert found[f"{name}: AUROC of U_density (past the paper)"].paper is None
-    assert found["trainable: accuracy"].ours.value > 90
-    assert found["optimal: accuracy"].ours.value > 90
+        assert rows[f"{name}: accuracy"].paper == line["accuracy"]
+        assert rows[f"{name}: cross-entropy"].paper == line["cross_entropy"]
+        assert rows[f"{name}: AUROC of U_entropy"].paper == line["auroc"]
+        assert rows[f"{name}: AUROC of U_density (past the paper)"].paper is None
+    assert rows["trainable: accuracy"].ours.value > 90
+    assert rows["optimal: accuracy"].ours.value > 90
     assert list(result.figures) == list(result.captions)
     assert len(result.tables["T23"]) == len(PAPER)
 

@@ -98,16 +98,16 @@ def test_the_worst_triple_is_the_one_that_takes_most_for_the_suspect_with_confid
 
 def test_the_numbers_of_each_network_stand_beside_the_papers_words(smoke: tuple[Result, Store]) -> None:
     result, _ = smoke
-    found = {row.label: row for row in result.rows}
+    rows = {row.label: row for row in result.rows}
     for case in SCALES["smoke"].cases:
-        assert found[f"{case.name}: accuracy"].ours.value > 80
-        assert found[f"{case.name}: accuracy"].ours.runs == 2
-        assert 0 < found[f"{case.name}: overlap"].ours.value < 20
-        weaker = found[f"{case.name}: AUROC of norm(z)"]
+        assert rows[f"{case.name}: accuracy"].ours.value > 80
+        assert rows[f"{case.name}: accuracy"].ours.runs == 2
+        assert 0 < rows[f"{case.name}: overlap"].ours.value < 20
+        weaker = rows[f"{case.name}: AUROC of norm(z)"]
         assert weaker.verdict == Statement("", least=50).judge(weaker.ours.interval())
     kept = [row["medians"] for row in result.tables["networks"] if row["case"] == "digits-0-1-2 against digits-3-4-5"]
     ratio = np.mean([own["OOD"]["norm"] / own["train"]["norm"] for own in kept])
-    assert found["mnist: median norm(z) of OOD over that of training"].ours.value == pytest.approx(ratio)
+    assert rows["mnist: median norm(z) of OOD over that of training"].ours.value == pytest.approx(ratio)
     for row in result.tables["networks"]:
         assert sum(own["share"] for own in row["landing"]) == pytest.approx(100)
     assert len(result.tables["T19"]) == 8

@@ -43,17 +43,19 @@ def test_the_entropy_of_the_ensemble_is_that_of_its_members_plus_their_disagreem
     heads = [Head(rng.normal(scale=2.0, size=(3, 4)).astype(np.float32)) for _ in range(3)]
     test, ood = FeatureSet(z["test"], name="test"), FeatureSet(z["ood"], name="ood")
     networks: Any = [SimpleNamespace(head=head, test=test, ood={"ood": ood}) for head in heads]
-    found = together(networks, "ood")
+    ensemble = together(networks, "ood")
     p = {name: np.stack([softmax(head.logits(rows)) for head in heads]) for name, rows in z.items()}
-    assert found["networks"] == 3
-    assert found["rises"] == pytest.approx(entropy(p["ood"]).mean(axis=1) - entropy(p["test"]).mean(axis=1), abs=1e-6)
+    assert ensemble["networks"] == 3
+    assert ensemble["rises"] == pytest.approx(
+        entropy(p["ood"]).mean(axis=1) - entropy(p["test"]).mean(axis=1), abs=1e-6
+    )
     for name, side in (("test", "in"), ("ood", "out")):
         single, mean = entropy(p[name]), entropy(p[name].mean(axis=0))
-        assert found[f"entropy_{side}"] == pytest.approx(single.mean(), rel=1e-6)
-        assert found[f"ensemble_{side}"] == pytest.approx(mean.mean(), rel=1e-6)
-        assert found[f"ensemble_{side}"] > found[f"entropy_{side}"]
+        assert ensemble[f"entropy_{side}"] == pytest.approx(single.mean(), rel=1e-6)
+        assert ensemble[f"ensemble_{side}"] == pytest.approx(mean.mean(), rel=1e-6)
+        assert ensemble[f"ensemble_{side}"] > ensemble[f"entropy_{side}"]
     means = [entropy(p[name].mean(axis=0)) for name in ("test", "ood")]
-    assert found["auroc_ensemble"] == pytest.approx(100 * auroc(*means).value)
+    assert ensemble["auroc_ensemble"] == pytest.approx(100 * auroc(*means).value)
 
 
 def softmax(logits: Any) -> Any:
@@ -66,12 +68,12 @@ def entropy(p: Any) -> Any:
 
 
 def test_accuracy_and_auroc_are_given_for_both_directions_and_every_depth(smoke: Result) -> None:
-    found = {row.label: row for row in smoke.rows}
+    rows = {row.label: row for row in smoke.rows}
     for learned in ("digits-0-1-2-3-4", "digits-5-6-7-8-9"):
         for layers in (2, 4):
-            assert found[f"{learned}: accuracy, {layers} layers"].ours.value > 90
-            assert found[f"{learned}: AUROC of U_entropy, {layers} layers"].ours.value > 75
-            assert found[f"{learned}: accuracy, {layers} layers"].ours.runs == 2
+            assert rows[f"{learned}: accuracy, {layers} layers"].ours.value > 90
+            assert rows[f"{learned}: AUROC of U_entropy, {layers} layers"].ours.value > 75
+            assert rows[f"{learned}: accuracy, {layers} layers"].ours.runs == 2
     assert len(smoke.tables["runs"]) == 8
 
 

@@ -18,7 +18,8 @@ from softscope.metrics import balanced
 from softscope.paper.claims.trained import check_ensemble, check_entropy_preferred, check_mental, check_saturation
 from softscope.paper.experiments import find, load, reproduce
 from softscope.paper.experiments.base import Result
-from softscope.paper.experiments.judge import judged, record_name
+from softscope.paper.experiments.judge import judged
+from softscope.paper.experiments.judgement import record_name
 from softscope.paper.experiments.table import CAUSES, Lines, paper_lines
 from softscope.paper.experiments.x09_course import recipes
 from softscope.paper.experiments.x09_five_sets import _tables, densities, measured, rows, run
@@ -36,12 +37,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 @pytest.fixture(scope="module")
-def found(store: Store) -> Lines:
+def by_set(store: Store) -> Lines:
     return measured(TINY, store, Engine(workers=1, progress=False))
 
 
 @pytest.fixture(scope="module")
-def result(store: Store, found: Lines) -> Result:
+def result(store: Store, by_set: Lines) -> Result:
     whole = run(TINY, store, Engine(workers=1, progress=False))
     assert isinstance(whole, Result)
     return whole
@@ -80,10 +81,10 @@ def test_every_network_meets_all_data_sets_but_its_own() -> None:
     assert all(ood.train is None for ood in one.ood)
 
 
-def test_a_balanced_auroc_agrees_with_scikit_learn(found: Lines) -> None:
+def test_a_balanced_auroc_agrees_with_scikit_learn(by_set: Lines) -> None:
     from sklearn.metrics import roc_auc_score
 
-    own = found["digits-6-7-8-9"][1]
+    own = by_set["digits-6-7-8-9"][1]
     for ood, features in own.network.ood.items():
         low, high = balanced(len(own.network.test), len(features), own.seed)
         assert len(low) == len(high) == min(len(own.network.test), len(features))
@@ -95,9 +96,9 @@ def test_a_balanced_auroc_agrees_with_scikit_learn(found: Lines) -> None:
             assert own.auroc(name, ood) == pytest.approx(100 * expected), name
 
 
-def test_the_table_holds_the_mean_of_the_pairs_and_causes_that_add_up(found: Lines, result: Result) -> None:
+def test_the_table_holds_the_mean_of_the_pairs_and_causes_that_add_up(by_set: Lines, result: Result) -> None:
     cells = {row.label: row.ours for row in result.rows}
-    for name, runs in found.items():
+    for name, runs in by_set.items():
         means = [np.mean([own.auroc("density", ood) for ood in own.network.ood]) for own in runs]
         assert cells[f"{name}: U_density"].value == pytest.approx(np.mean(means))
         assert cells[f"{name}: U_density"].standard_error == pytest.approx(np.std(means, ddof=1) / 2**0.5)
@@ -107,25 +108,25 @@ def test_the_table_holds_the_mean_of_the_pairs_and_causes_that_add_up(found: Lin
             assert sum(own.cause(name) for name in CAUSES) == pytest.approx(left)
             assert sum(own.cause(name) for name in parts) == pytest.approx(left)
             assert set(own.numbers["densities"]) == {"density-labels", "density-log", "density-labels-log"}
-    means = [cells[f"{name}: cause 3"].value for name in found]
+    means = [cells[f"{name}: cause 3"].value for name in by_set]
     assert cells["mean: cause 3"].value == pytest.approx(np.mean(means))
     difference = cells["mean: cause 3"].value - cells["mean: cause 2"].value
     assert cells["mean: cause 3 less cause 2"].value == pytest.approx(difference)
 
 
-def test_the_statements_are_decided_by_their_intervals(found: Lines) -> None:
-    decided = {row.label: row for row in rows(found)}
+def test_the_statements_are_decided_by_their_intervals(by_set: Lines) -> None:
+    decided = {row.label: row for row in rows(by_set)}
     for label in ("mean: cause 3 less cause 2", "mean: U_density less U_entropy"):
         low, high = decided[label].ours.interval() or (0.0, 0.0)
         assert decided[label].verdict == ("holds" if low >= 0 else "does not hold" if high < 0 else "undecided")
-    single = rows({name: runs[:1] for name, runs in found.items()})
+    single = rows({name: runs[:1] for name, runs in by_set.items()})
     assert {row.verdict for row in single if row.paper} == {"undecided"}
-    beaten = [sum(own.auroc("density") > own.auroc("plain-entropy") for own in run) for run in zip(*found.values())]
+    beaten = [sum(own.auroc("density") > own.auroc("plain-entropy") for own in run) for run in zip(*by_set.values())]
     assert decided["data sets where U_density exceeds U_entropy"].ours.value == np.mean(beaten)
 
 
-def test_the_papers_line_stands_under_ours_where_it_has_one(found: Lines) -> None:
-    named = {"cifar10": found["digits-0-1-2"], "svhn": found["digits-3-4-5"]}
+def test_the_papers_line_stands_under_ours_where_it_has_one(by_set: Lines) -> None:
+    named = {"cifar10": by_set["digits-0-1-2"], "svhn": by_set["digits-3-4-5"]}
     lines = _tables(named)["benchmark"]
     assert [line["data set"].split()[0] for line in lines] == ["cifar10", "paper", "svhn", "paper", "mean"]
     assert lines[1]["U_density"] == "89.3 ± 0.4"
@@ -150,8 +151,8 @@ def test_all_pairs_reference_scores_and_claims_are_kept(result: Result) -> None:
     assert check_saturation(rows=named).numbers["rows"] == 24
 
 
-def test_one_run_alone_gives_no_ensemble_and_no_spread(found: Lines) -> None:
-    single = {name: runs[:1] for name, runs in found.items()}
+def test_one_run_alone_gives_no_ensemble_and_no_spread(by_set: Lines) -> None:
+    single = {name: runs[:1] for name, runs in by_set.items()}
     assert "T26" not in _tables(single)
     assert all(row.ours.standard_error is None for row in rows(single))
 
@@ -174,10 +175,10 @@ def test_each_line_names_a_command_whose_files_exist(result: Result) -> None:
         assert all(Path(file).exists() for file in files)
 
 
-def test_what_is_trained_is_judged_at_once_and_the_rest_is_named(store: Store, found: Lines, tmp_path: Path) -> None:
+def test_what_is_trained_is_judged_at_once_and_the_rest_is_named(store: Store, by_set: Lines, tmp_path: Path) -> None:
     one = replace(TINY, runs=3, piecewise=True)
     engine = Engine(workers=1, progress=False)
-    assert {name: len(runs) for name, runs in measured(one, store, engine).items()} == dict.fromkeys(found, 2)
+    assert {name: len(runs) for name, runs in measured(one, store, engine).items()} == dict.fromkeys(by_set, 2)
     first = next(iter(run(one, store, engine)))
     assert len(first.tables["pairs"]) == 12, "what needs no training makes one result"
     assert first.left is not None
@@ -186,23 +187,23 @@ def test_what_is_trained_is_judged_at_once_and_the_rest_is_named(store: Store, f
     last = list(run(replace(one, runs=2), store, engine))[-1]
     assert not isinstance(last, tuple)
     assert last.left is None
-    assert [row.ours.value for row in last.rows] == [row.ours.value for row in rows(found)]
+    assert [row.ours.value for row in last.rows] == [row.ours.value for row in rows(by_set)]
 
 
-def test_results_keep_what_another_machine_needs_to_go_on(store: Store, found: Lines, tmp_path: Path) -> None:
+def test_results_keep_what_another_machine_needs_to_go_on(store: Store, by_set: Lines, tmp_path: Path) -> None:
     settings, engine = replace(TINY, piecewise=True), Engine(workers=1, progress=False)
     x9 = replace(load(find("X9")[0]), scales={"smoke": settings})
     written = reproduce(x9, "smoke", store=store, engine=engine, folder=tmp_path)
     records = list(tmp_path.glob("X9/networks/*.json"))
     assert len(records) == 6
-    for own in (own for runs in found.values() for own in runs):
+    for own in (own for runs in by_set.values() for own in runs):
         beside = tmp_path / "X9" / record_name(own.plan).replace(".json", ".safetensors")
         np.testing.assert_array_equal(Head.load(beside).weight, own.network.head.weight)
     assert not any(str(store.root) in record.read_text() for record in records), "paths of this machine stay here"
     elsewhere = Store(tmp_path / "empty", results=tmp_path)
     lines = measured(settings, elsewhere, engine)
     assert not any(own.in_store for runs in lines.values() for own in runs)
-    assert [row.to_dict() for row in rows(lines)] == [row.to_dict() for row in rows(found)]
+    assert [row.to_dict() for row in rows(lines)] == [row.to_dict() for row in rows(by_set)]
     again = reproduce(x9, "smoke", store=elsewhere, engine=engine, folder=tmp_path)
     assert not list(elsewhere.root.glob("*/train-*")), "nothing is trained again"
     assert again["tables"]["pairs"] == written["tables"]["pairs"]
@@ -210,15 +211,15 @@ def test_results_keep_what_another_machine_needs_to_go_on(store: Store, found: L
     assert again["tables"]["commands"] == [], "reports need features, which stayed behind"
 
 
-def test_two_recipes_stand_side_by_side_where_both_have_learned_as_long(store: Store, found: Lines) -> None:
+def test_two_recipes_stand_side_by_side_where_both_have_learned_as_long(store: Store, by_set: Lines) -> None:
     settings = replace(TINY, runs=1, piecewise=True)
     (first, second, _) = plans(strong_decay(settings))
     shorter = replace(second, training=replace(second.training, epochs=1))
     others = [judged(store, plan, densities=densities) for plan in (first, shorter)]
-    ours, other = recipes(found, others)
+    ours, other = recipes(by_set, others)
     assert [line["data set"] for line in (ours, other)] == ["digits-0-1-2"] * 2
     assert [line["peak, decay"] for line in (ours, other)] == ["0.1, 0.0005", "0.05, 0.01"]
-    assert ours["accuracy"] == f"{found['digits-0-1-2'][0].accuracy:.1f}"
+    assert ours["accuracy"] == f"{by_set['digits-0-1-2'][0].accuracy:.1f}"
     assert other["U_density"] == f"{others[0].auroc('density'):.1f}"
     assert other["cause 3"] == f"{100 - others[0].auroc('density'):.1f}"
     largest = np.mean([others[0].network.head.cosines(z.array()).max(1).mean() for z in others[0].network.ood.values()])
@@ -233,11 +234,10 @@ def test_the_networks_with_the_authors_decay_are_those_that_results_keep() -> No
     assert {name.split("-")[0] for name in kept & strong} == {"mnist", "cifar10", "cifar100"}
 
 
-def test_a_damaged_record_of_a_network_is_one_line(store: Store, found: Lines, tmp_path: Path) -> None:
+def test_a_damaged_record_of_a_network_is_one_line(store: Store, by_set: Lines, tmp_path: Path) -> None:
     settings, engine = replace(TINY, piecewise=True, runs=1), Engine(workers=1, progress=False)
     record = tmp_path / "X9" / record_name(plans(settings)[0])
     record.parent.mkdir(parents=True)
     record.write_text('{"facts": ')
-    lines = measured(settings, Store(tmp_path / "empty", results=tmp_path), engine)
     with pytest.raises(SoftscopeError, match="not a whole JSON file"):
-        rows(lines)
+        measured(settings, Store(tmp_path / "empty", results=tmp_path), engine)

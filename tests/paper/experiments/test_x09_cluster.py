@@ -27,10 +27,10 @@ def judged_steps(store: Path) -> list[Path]:
     return sorted(store.glob("NetworkPlan-*/judge-*/manifest.json"))
 
 
-def assert_same(found: Lines, expected: Lines) -> None:
+def assert_same(ours: Lines, expected: Lines) -> None:
     """The same weights, features and accuracy, but for the last bits, which depend on where an array lies in memory."""
-    assert {name: len(runs) for name, runs in found.items()} == {name: len(runs) for name, runs in expected.items()}
-    for name, runs in found.items():
+    assert {name: len(runs) for name, runs in ours.items()} == {name: len(runs) for name, runs in expected.items()}
+    for name, runs in ours.items():
         for own, other in zip(runs, expected[name]):
             assert (own.seed, own.accuracy) == (other.seed, other.accuracy)
             for sets in ("train", "test"):

@@ -58,24 +58,24 @@ def test_the_shrunk_density_is_ledoit_and_wolfs_covariance_up_to_its_scale(head:
     for label in range(4):
         rows[positive.labels == label] -= rows[positive.labels == label].mean(axis=0)
     expected, share = ledoit_wolf(rows, assume_centered=True)
-    found = (rows.T @ rows / len(rows) + density.ridge * np.eye(12)) * (1 - share)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-8)
+    covariance = (rows.T @ rows / len(rows) + density.ridge * np.eye(12)) * (1 - share)
+    np.testing.assert_allclose(covariance, expected, rtol=1e-4, atol=1e-8)
     assert 0 < share < 0.9
     density.fit(head, positive)
     assert np.isfinite(density.uncertainty(positive)).all()
 
 
 def test_accuracy_scores_and_causes_are_given_for_each_topic_and_add_up(smoke: Result) -> None:
-    found = {row.label: row.ours.value for row in smoke.rows}
+    rows = {row.label: row.ours.value for row in smoke.rows}
     for topic in ("Digits 0-2", "Digits 3-5", "Digits 6-9", "mean"):
-        assert topic == "mean" or found[f"{topic}: accuracy"] > 80
-        total = found[f"{topic}: U_entropy"] + sum(found[f"{topic}: cause {number}"] for number in (1, 2, 3))
+        assert topic == "mean" or rows[f"{topic}: accuracy"] > 80
+        total = rows[f"{topic}: U_entropy"] + sum(rows[f"{topic}: cause {number}"] for number in (1, 2, 3))
         assert total == pytest.approx(100)
-        assert 50 < found[f"{topic}: U_density as the paper's"] <= 100
+        assert 50 < rows[f"{topic}: U_density as the paper's"] <= 100
     for kind in (LAST, GREY, SCRATCH):
-        assert found[f"{kind}, mean: accuracy"] > 80
+        assert rows[f"{kind}, mean: accuracy"] > 80
     # digits are grey already
-    assert found["cause 3, in grey less in colour"] == pytest.approx(0, abs=1e-6)
+    assert rows["cause 3, in grey less in colour"] == pytest.approx(0, abs=1e-6)
 
 
 def test_what_is_not_the_papers_data_is_not_compared_with_its_numbers(smoke: Result) -> None:
@@ -117,14 +117,14 @@ def test_the_weights_are_really_pretrained_breeds_get_their_imagenet_classes() -
     from softscope.paper.datasets import load
     from softscope.paper.nets.pretrained import pretrained
 
-    found = pretrained("efficientnet_lite1")
-    pets = load("oxford_pets", "test", size=found.size)
+    network = pretrained("efficientnet_lite1")
+    pets = load("oxford_pets", "test", size=network.size)
     names = [name.lower().replace(" ", "_") for name in pets.class_names]
     wanted = {names.index(breed): place for breed, place in BREEDS.items() if breed in names}
     assert len(wanted) >= 15
     rows = np.flatnonzero(np.isin(pets.labels, list(wanted)))
     with torch.inference_mode():
-        logits = [found.net(torch.from_numpy(pets.images[part])) for part in np.array_split(rows, 12)]
+        logits = [network.net(torch.from_numpy(pets.images[part])) for part in np.array_split(rows, 12)]
     answers = torch.cat(logits).argmax(1).numpy()
     right = np.mean(answers == [wanted[label] for label in pets.labels[rows]])
     assert right > 0.8, right

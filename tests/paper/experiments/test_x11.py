@@ -55,9 +55,9 @@ def test_a_range_of_studies_holds_within_it_and_a_single_study_is_a_number() -> 
     pytest.importorskip("torch")
     from softscope.paper.experiments.x11_literature import _rows
 
-    found = {"cifar10": [network("cifar10", 92.0), network("cifar10", 92.01)]}
+    by_set = {"cifar10": [network("cifar10", 92.0), network("cifar10", 92.01)]}
     pair = "cifar10", "svhn", shared_pairs(FIVE)["cifar10", "svhn"]
-    rows = _rows(found, *pair)
+    rows = _rows(by_set, *pair)
     assert [row.label.split(": ")[1].split(" (")[0] for row in rows] == ["U_max", "Mahalanobis", "U_density"]
     assert rows[0].verdict == "holds"
     assert _rows({"cifar10": [network("cifar10", 92.0)]}, *pair)[0].verdict == "undecided"

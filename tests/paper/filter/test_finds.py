@@ -29,8 +29,8 @@ def test_flips_are_all_of_at_most_two_bits() -> None:
 
 def test_a_climb_ends_above_its_start_where_no_single_flip_helps(network: Folded) -> None:
     starts, wanted = inputs.words(9, np.arange(4)), np.array([0, 3, 3, 7])
-    found = climb(network, starts, wanted)
-    for start, end, odds, steps, k in zip(starts, found.words, found.odds, found.steps, wanted):
+    climbed = climb(network, starts, wanted)
+    for start, end, odds, steps, k in zip(starts, climbed.words, climbed.odds, climbed.steps, wanted):
         heights = class_log_odds(network.evaluate_words(np.array([start, end]))[0], int(k))
         assert heights[1] == pytest.approx(odds, abs=1e-5)
         assert heights[1] > heights[0]
@@ -43,8 +43,8 @@ def test_a_climb_ends_above_its_start_where_no_single_flip_helps(network: Folded
 def test_climbing_gets_further_than_drawing(network: Folded) -> None:
     drawn = scan(network, Range(0, 0, 50_000, top=1))
     k = int(drawn.odds[:, 0].argmax())
-    found = climb(network, inputs.words(0, drawn.numbers[k]), np.array([k]))
-    assert found.odds[0] > drawn.odds[k, 0]
+    climbed = climb(network, inputs.words(0, drawn.numbers[k]), np.array([k]))
+    assert climbed.odds[0] > drawn.odds[k, 0]
 
 
 def test_log_odds_of_a_class_are_those_of_its_softmax(rng: np.random.Generator) -> None:
@@ -56,25 +56,25 @@ def test_log_odds_of_a_class_are_those_of_its_softmax(rng: np.random.Generator) 
 def test_templates_are_compared_by_pearsons_correlation(rng: np.random.Generator) -> None:
     known, labels = rng.integers(0, 2, (30, 9, 9), dtype=np.uint8), np.arange(30) % 3
     finds = rng.integers(0, 2, (4, 9, 9), dtype=np.uint8)
-    found = template_correlations(finds, known, labels, 3)
+    match = template_correlations(finds, known, labels, 3)
     for i in range(4):
         for k in range(3):
             mean = known[labels == k].mean(axis=0)[:8, :8].ravel()
-            assert found[i, k] == pytest.approx(stats.pearsonr(finds[i, :8, :8].ravel(), mean).statistic)
+            assert match[i, k] == pytest.approx(stats.pearsonr(finds[i, :8, :8].ravel(), mean).statistic)
 
 
 def test_a_blank_input_correlates_with_nothing(rng: np.random.Generator) -> None:
     known = rng.integers(0, 2, (6, 9, 9), dtype=np.uint8)
-    found = template_correlations(np.zeros((1, 9, 9), np.uint8), known, np.arange(6) % 2, 2)
-    np.testing.assert_array_equal(found, 0.0)
+    match = template_correlations(np.zeros((1, 9, 9), np.uint8), known, np.arange(6) % 2, 2)
+    np.testing.assert_array_equal(match, 0.0)
 
 
 def test_distances_count_differing_pixels(rng: np.random.Generator) -> None:
     known, labels = rng.integers(0, 2, (30, 9, 9), dtype=np.uint8), np.arange(30) % 3
     finds = rng.integers(0, 2, (4, 9, 9), dtype=np.uint8)
-    found = nearest_distances(inputs.pack(finds), inputs.pack(known), labels, 3)
+    distances = nearest_distances(inputs.pack(finds), inputs.pack(known), labels, 3)
     away = (finds[:, None, :8, :8] != known[None, :, :8, :8]).sum(axis=(2, 3))
-    np.testing.assert_array_equal(found, np.stack([away[:, labels == k].min(axis=1) for k in range(3)], axis=1))
+    np.testing.assert_array_equal(distances, np.stack([away[:, labels == k].min(axis=1) for k in range(3)], axis=1))
 
 
 def test_finds_that_match_their_class_are_told_from_finds_that_do_not(rng: np.random.Generator) -> None:
@@ -87,5 +87,5 @@ def test_finds_that_match_their_class_are_told_from_finds_that_do_not(rng: np.ra
 
 def test_p_values_are_uniform_where_classes_mean_nothing(rng: np.random.Generator) -> None:
     wanted = np.repeat(np.arange(4), 3)
-    found = [permutation_test(rng.normal(size=(12, 4)), wanted, 99, i).p_value for i in range(200)]
-    assert stats.kstest(found, "uniform").pvalue > 1e-3
+    p_values = [permutation_test(rng.normal(size=(12, 4)), wanted, 99, i).p_value for i in range(200)]
+    assert stats.kstest(p_values, "uniform").pvalue > 1e-3

@@ -23,8 +23,8 @@ def _unmix(x: int) -> int:
 
 @given(_WORD, _WORD, st.integers(0, 5))
 def test_the_number_of_an_input_can_be_recovered_from_its_word(seed: int, number: int, word: int) -> None:
-    found = int(inputs.words(seed, number, word)[0])
-    back = (_unmix(found) - inputs.key(seed, word)) * pow(inputs.GOLDEN, -1, 1 << 64) & _ALL
+    recovered = int(inputs.words(seed, number, word)[0])
+    back = (_unmix(recovered) - inputs.key(seed, word)) * pow(inputs.GOLDEN, -1, 1 << 64) & _ALL
     assert back == number
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from softscope.engine import Engine
 from softscope.errors import SoftscopeError
-from softscope.paper.filter import BLOCK, Range, Statistics, scan, scan_in_store, scanned
+from softscope.paper.filter import BLOCK, Range, ScanStatistics, scan, scan_in_store, scanned
 from softscope.runs import Store
 
 from .conftest import confident
@@ -18,24 +18,24 @@ from .conftest import confident
 WHAT = Range(seed=1, start=0, stop=3 * BLOCK + 1234, top=5)
 
 
-def same(a: Statistics, b: Statistics) -> bool:
+def same(a: ScanStatistics, b: ScanStatistics) -> bool:
     pairs = zip(a.to_tensors().values(), b.to_tensors().values())
     return all(np.array_equal(x, y) and x.dtype == y.dtype for x, y in pairs)
 
 
 @pytest.fixture(scope="module")
-def whole() -> Statistics:
+def whole() -> ScanStatistics:
     return scan(scanned(confident(3)), WHAT, threads=1)
 
 
 @pytest.mark.parametrize("threads", [2, 5])
-def test_threads_change_no_bit(whole: Statistics, threads: int) -> None:
+def test_threads_change_no_bit(whole: ScanStatistics, threads: int) -> None:
     assert same(scan(scanned(confident(3)), WHAT, threads=threads), whole)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 64])
-def test_shards_in_any_order_merge_to_the_same_bits(whole: Statistics, count: int) -> None:
-    network, merged = scanned(confident(3)), Statistics.empty(10, 5)
+def test_shards_in_any_order_merge_to_the_same_bits(whole: ScanStatistics, count: int) -> None:
+    network, merged = scanned(confident(3)), ScanStatistics.empty(10, 5)
     for part in reversed(WHAT.shards(count)):
         merged.merge(scan(network, part, threads=1))
     assert same(merged, whole)
@@ -43,12 +43,12 @@ def test_shards_in_any_order_merge_to_the_same_bits(whole: Statistics, count: in
 
 
 def test_a_scan_that_was_stopped_continues_from_its_checkpoint(
-    whole: Statistics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: ScanStatistics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["softscope.paper.filter.scan"], "CHECKPOINT_SECONDS", 0.0)
     seen: list[int] = []
 
-    def stop_early(done: int, found: Statistics) -> None:
+    def stop_early(done: int, statistics: ScanStatistics) -> None:
         seen.append(done)
         if len(seen) == 3:
             raise KeyboardInterrupt
@@ -61,14 +61,14 @@ def test_a_scan_that_was_stopped_continues_from_its_checkpoint(
 
 
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint"])
-def test_a_damaged_checkpoint_is_not_used(whole: Statistics, tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_checkpoint_is_not_used(whole: ScanStatistics, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "scan.safetensors"
     path.write_bytes(content)
     assert same(scan(scanned(confident(3)), WHAT, checkpoint=path), whole)
 
 
 def test_a_checkpoint_of_another_scan_is_not_used(
-    whole: Statistics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: ScanStatistics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["softscope.paper.filter.scan"], "CHECKPOINT_SECONDS", 0.0)
     path = tmp_path / "scan.safetensors"
@@ -77,13 +77,13 @@ def test_a_checkpoint_of_another_scan_is_not_used(
     assert same(scan(scanned(confident(3)), WHAT, checkpoint=path), whole)
 
 
-def test_a_scan_in_the_store_is_computed_once(whole: Statistics, tmp_path: Path) -> None:
+def test_a_scan_in_the_store_is_computed_once(whole: ScanStatistics, tmp_path: Path) -> None:
     run, seen = Store(tmp_path).run({"seed": 1}, kind="test"), []
     for _ in range(2):
-        found, seconds = scan_in_store(
+        statistics, seconds = scan_in_store(
             run, scanned(confident(3)), WHAT, Engine(), watch=lambda done, _: seen.append(done)
         )
-        assert same(found, whole)
+        assert same(statistics, whole)
         assert seconds > 0
     assert seen.count(WHAT.stop) == 1
 
@@ -137,5 +137,5 @@ def test_kill_9_at_any_moment_leaves_the_same_bits(tmp_path: Path) -> None:
     assert progress[3] > BLOCK, "the second process should have continued from a checkpoint"
     run = Store(tmp_path).run({"seed": 1}, kind="test")
     network = scanned(confident(3))
-    found, _ = scan_in_store(run, network, Range(1, 0, stop), Engine())
-    assert same(found, scan(network, Range(1, 0, stop)))
+    statistics, _ = scan_in_store(run, network, Range(1, 0, stop), Engine())
+    assert same(statistics, scan(network, Range(1, 0, stop)))

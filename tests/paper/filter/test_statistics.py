@@ -7,9 +7,9 @@ from scipy import stats
 
 from softscope.errors import SoftscopeError
 from softscope.paper.filter import (
-    PlainNet,
     Range,
-    Statistics,
+    ScanStatistics,
+    Unfolded,
     edges,
     exact_binomial,
     inputs,
@@ -25,10 +25,10 @@ _ROWS = 9000
 
 
 @pytest.fixture(scope="module")
-def case() -> tuple[Statistics, dict[str, np.ndarray], np.ndarray]:
+def case() -> tuple[ScanStatistics, dict[str, np.ndarray], np.ndarray]:
     """What was streamed, and the same quantities of every input, from torch in float64 and textbook formulas."""
     net: Net = confident(3, scale=60.0)
-    found = scan(scanned(net), Range(4, 0, _ROWS, top=7))
+    statistics = scan(scanned(net), Range(4, 0, _ROWS, top=7))
     net = net.double()
     bits = inputs.images(4, np.arange(_ROWS), (9, 9))
     with torch.inference_mode():
@@ -40,42 +40,42 @@ def case() -> tuple[Statistics, dict[str, np.ndarray], np.ndarray]:
     cosine = (z @ weight.T / np.linalg.norm(weight, axis=1) / np.linalg.norm(z, axis=1)[:, None]).max(axis=1)
     entropy = stats.entropy(p, axis=1)
     values = {"log_odds": np.log(first / (1 - first)), "entropy": entropy, "norm": np.linalg.norm(z, axis=1)}
-    return found, values | {"cosine": cosine}, p.argmax(axis=1)
+    return statistics, values | {"cosine": cosine}, p.argmax(axis=1)
 
 
 @pytest.mark.parametrize("quantity", ["log_odds", "entropy", "norm", "cosine"])
 def test_histograms_are_those_of_the_whole_array(case: tuple, quantity: str) -> None:
-    found, values, best = case
+    statistics, values, best = case
     for k in (None, 0, 3):
         own = values[quantity] if k is None else values[quantity][best == k]
         expected = np.histogram(own, edges(quantity, 10))[0]
         # float32 logits move a value across an edge now and then, by one bin.
-        assert np.abs(np.cumsum(found.histogram(quantity, k) - expected)).max() <= 3
-        assert found.histogram(quantity, k).sum() == len(own)
+        assert np.abs(np.cumsum(statistics.histogram(quantity, k) - expected)).max() <= 3
+        assert statistics.histogram(quantity, k).sum() == len(own)
 
 
 def test_the_finds_are_the_most_confident_of_each_class(case: tuple) -> None:
-    found, values, best = case
+    statistics, values, best = case
     for k in range(10):
         own = np.flatnonzero(best == k)
         top = own[np.argsort(-values["log_odds"][own])][:7]
-        np.testing.assert_array_equal(found.numbers[k][: len(top)], top)
-        np.testing.assert_allclose(found.odds[k][: len(top)], values["log_odds"][top], rtol=0, atol=1e-5)
-        assert np.all(found.odds[k][len(top) :] == -np.inf)
+        np.testing.assert_array_equal(statistics.numbers[k][: len(top)], top)
+        np.testing.assert_allclose(statistics.odds[k][: len(top)], values["log_odds"][top], rtol=0, atol=1e-5)
+        assert np.all(statistics.odds[k][len(top) :] == -np.inf)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99, 1.0])
 def test_a_quantile_lies_in_its_bin(case: tuple, share: float) -> None:
-    found, values, _ = case
+    statistics, values, _ = case
     expected = np.quantile(values["norm"], share, method="inverted_cdf")
-    bin_ = found.quantile("norm", share)
+    bin_ = statistics.quantile("norm", share)
     assert bin_.low * (1 - 1e-6) <= expected <= bin_.high * (1 + 1e-6)
 
 
 def test_the_share_above_a_confidence_is_exact_on_an_edge(case: tuple) -> None:
-    found, values, _ = case
+    statistics, values, _ = case
     above = int((values["log_odds"] >= 1.5).sum())
-    share = found.share_above(1.5)
+    share = statistics.share_above(1.5)
     expected = stats.binomtest(above, _ROWS).proportion_ci(method="exact")
     assert above > 0
     assert share.value == above / _ROWS
@@ -83,9 +83,9 @@ def test_the_share_above_a_confidence_is_exact_on_an_edge(case: tuple) -> None:
 
 
 def test_the_share_between_edges_is_covered(case: tuple) -> None:
-    found, values, _ = case
+    statistics, values, _ = case
     threshold = log_odds_of(0.77)
-    share = found.share_above(threshold)
+    share = statistics.share_above(threshold)
     assert share.low <= (values["log_odds"] >= threshold).mean() <= share.high
 
 
@@ -104,17 +104,19 @@ def test_equally_confident_inputs_are_ordered_by_number() -> None:
     net = confident(3)
     for layer in (net.body[0], net.body[2], net.body[5]):
         layer.weight.data.zero_()
-    found = scan(PlainNet(net), Range(0, 0, 5000, top=4), threads=1)
-    k = int(found.predicted.argmax())
-    np.testing.assert_array_equal(found.numbers[k], [0, 1, 2, 3])
-    other = Statistics.empty(10, 4)
-    other.merge(found)
-    other.merge(Statistics(0, np.zeros_like(found.counts), found.odds.copy(), found.numbers + np.uint64(2)))
+    statistics = scan(Unfolded(net), Range(0, 0, 5000, top=4), threads=1)
+    k = int(statistics.predicted.argmax())
+    np.testing.assert_array_equal(statistics.numbers[k], [0, 1, 2, 3])
+    other = ScanStatistics.empty(10, 4)
+    other.merge(statistics)
+    other.merge(
+        ScanStatistics(0, np.zeros_like(statistics.counts), statistics.odds.copy(), statistics.numbers + np.uint64(2))
+    )
     np.testing.assert_array_equal(other.numbers[k], [0, 1, 2, 2])
 
 
 def test_questions_without_an_answer_are_refused(case: tuple) -> None:
-    empty = Statistics.empty(10, 5)
+    empty = ScanStatistics.empty(10, 5)
     with pytest.raises(SoftscopeError, match="no quantile"):
         empty.quantile("norm", 0.5)
     with pytest.raises(SoftscopeError, match="two different scans"):

@@ -42,8 +42,8 @@ def test_logits_are_those_of_the_published_network(own_cache: Path) -> None:
     images = small_images(2, 240)
     with torch.inference_mode():
         expected = published.eval()((images.float().movedim(-1, 1) - 127) / 128)
-        found = pretrained(NAME).net(images)
-    assert float((found - expected).abs().max()) < 1e-5 * float(expected.abs().max())
+        logits = pretrained(NAME).net(images)
+    assert float((logits - expected).abs().max()) < 1e-5 * float(expected.abs().max())
 
 
 @has_weights
@@ -133,15 +133,15 @@ def test_a_network_of_the_hub_takes_raw_pixels_and_keeps_its_last_layer(tmp_path
     file = tmp_path / "model.safetensors"
     save_file(theirs.state_dict(), file)
     monkeypatch.setattr(home, "_timm", lambda: SimpleNamespace(create_model=lambda name, pretrained: FakeTimm()))
-    monkeypatch.setattr(home, "_download", lambda repo: home.Downloaded(str(file), "abc"))
-    found = pretrained("efficientnet_b1")
+    monkeypatch.setattr(home, "_download", lambda repo: (str(file), "abc"))
+    network = pretrained("efficientnet_b1")
     images = small_images(3, 8)
     with torch.inference_mode():
         expected = theirs((images.float().movedim(-1, 1) / 255 - 0.5) / 0.5)
-        assert torch.allclose(found.net(images), expected, atol=1e-5)
-        assert found.net.forward_features(images).shape == (3, 3)
-    assert (found.size, found.weights.bytes) == (8, file.stat().st_size)
-    assert found.weights.source == "hub timm/efficientnet_b1.ft_in1k@abc"
+        assert torch.allclose(network.net(images), expected, atol=1e-5)
+        assert network.net.forward_features(images).shape == (3, 3)
+    assert (network.size, network.weights.bytes) == (8, file.stat().st_size)
+    assert network.weights.source == "hub timm/efficientnet_b1.ft_in1k@abc"
 
 
 def test_class_names_come_from_timms_files_or_not_at_all(tmp_path: Path, monkeypatch: Any) -> None:
@@ -152,9 +152,9 @@ def test_class_names_come_from_timms_files_or_not_at_all(tmp_path: Path, monkeyp
     (folder / "imagenet_synset_to_lemma.txt").write_text("\n".join(lines))
     names = "softscope.paper.nets.pretrained.find_spec"
     monkeypatch.setattr(names, lambda name: SimpleNamespace(submodule_search_locations=[str(tmp_path)]))
-    found = imagenet_names()
-    assert found is not None
-    assert found[7] == "name 7"
+    classes = imagenet_names()
+    assert classes is not None
+    assert classes[7] == "name 7"
     (folder / "imagenet_synsets.txt").write_text("n00000001")
     assert imagenet_names() is None
     monkeypatch.setattr(names, lambda name: None)
@@ -166,11 +166,11 @@ def test_padding_is_tensorflows(length: int, kernel: int, out: int) -> None:
     conv = SameConv(1, 1, kernel, stride=2, bias=False)
     torch.nn.init.ones_(conv.weight)
     with torch.inference_mode():
-        found = conv(torch.ones(1, 1, length, length))[0, 0]
-    assert found.shape == (out, out)
+        response = conv(torch.ones(1, 1, length, length))[0, 0]
+    assert response.shape == (out, out)
     missing = max((out - 1) * 2 + kernel - length, 0)
     inside = kernel - missing // 2  # the first window lacks the smaller half of the padding
-    assert float(found[0, 0]) == inside**2
+    assert float(response[0, 0]) == inside**2
 
 
 @pytest.mark.parametrize(("channels", "expected"), [(16.0, 16), (26.4, 24), (44.0, 48), (123.2, 120), (10.8, 16)])

@@ -29,7 +29,14 @@ def test_each_find_stands_in_the_column_of_its_class_with_its_confidence(rng: np
 def test_a_gallery_has_a_row_for_each_title(rng: np.random.Generator) -> None:
     rows = {"mean": rng.random((4, 9, 9)), "find": rng.integers(0, 2, (4, 9, 9)).astype(float)}
     figure = gallery_figure(rows, ["0", "1", "2", "3"])
-    assert [ax.get_ylabel() for ax in figure.axes if ax.get_ylabel()] == ["mean", "find"]
+    axes = np.array(figure.axes).reshape(2, 4)
+    assert [ax.get_ylabel() for ax in axes[:, 0]] == ["mean", "find"]
+    assert [ax.get_title() for ax in axes[0]] == ["0", "1", "2", "3"]
+    for line, images in zip(axes, rows.values()):
+        for ax, image in zip(line, images):
+            shown = np.asarray(ax.images[0].get_array())
+            np.testing.assert_allclose(shown[:8, :8], 1.0 - image[:8, :8])
+            np.testing.assert_allclose(shown[8], 1.0 - 0.25 * image[8])
 
 
 def test_shares_in_the_picture_add_up_to_one(rng: np.random.Generator) -> None:
@@ -41,6 +48,18 @@ def test_shares_in_the_picture_add_up_to_one(rng: np.random.Generator) -> None:
         assert counts.size == BINS[quantity]
         noise[quantity] = edges(quantity, 10), counts / counts.sum()
     figure = noise_and_digits(noise, digits, 8.0, "remark")
+    titles = ["Confidence: log(p / (1 - p))", "U_entropy (nats)", "norm(z)", "max cos"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == titles
+    for axes, quantity in zip(figure.axes, noise):
+        stairs = {patch.get_label(): patch.get_data() for patch in axes.patches}
+        assert list(stairs) == ["uniform noise", "test digits"]
+        own, shares = stairs["test digits"], stairs["uniform noise"]
+        np.testing.assert_allclose(np.nan_to_num(own.values), np.histogram(digits[quantity], own.edges)[0] / 50)
+        fine, share = noise[quantity]
+        inside = [share[(fine[:-1] >= a) & (fine[:-1] < b)].sum() for a, b in zip(shares.edges, shares.edges[1:])]
+        np.testing.assert_allclose(np.nan_to_num(shares.values), inside, atol=1e-12)
+    assert [line.get_xdata()[0] for line in figure.axes[0].lines] == [8.0], "the most confident noise"
+    assert [len(axes.lines) for axes in figure.axes[1:]] == [0, 0, 0]
     for axes in figure.axes:
         for stairs in axes.patches:
             assert np.nansum(stairs.get_data().values) == pytest.approx(1.0)

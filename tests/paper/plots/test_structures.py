@@ -3,12 +3,13 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.special import softmax
 
-from softscope.geometry import lopsided, optimal_structure, sandwich, stack
+from softscope.geometry import Plane, lopsided, optimal_structure, sandwich, stack
 from softscope.head import Head
 from softscope.paper.plots.structures import (
-    Outcome,
+    StructurePanel,
     bound_figure,
     flattened,
     structure_figure,
@@ -34,14 +35,26 @@ def test_weights_on_a_line_are_flattened_too() -> None:
 
 def test_every_structure_gets_its_panel_and_its_aurocs() -> None:
     makers = {"optimal": optimal_structure, "sandwich": sandwich, "stack": stack, "lopsided": lopsided}
-    area = {"the paper": (98.0, 0.4), "U_entropy": (97.0, 0.2), "U_density": (90.0, None), "kNN": (93.0, 1.0)}
-    figure = structure_figure([Outcome(name, make(3, 2), "accuracy", area) for name, make in makers.items()])
+    scores = {"the paper": (98.0, 0.4), "U_entropy": (97.0, 0.2), "U_density": (90.0, None), "kNN": (93.0, 1.0)}
+    outcomes = [
+        StructurePanel(
+            name, make(3, 2), f"{name} words", {key: (own - n, error) for key, (own, error) in scores.items()}
+        )
+        for n, (name, make) in enumerate(makers.items())
+    ]
+    figure = structure_figure(outcomes)
     *panels, below = figure.axes
     assert [panel.get_title(loc="left") for panel in panels] == [f"{n}) {name}" for n, name in enumerate(makers, 1)]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(area)
+    assert [panel.get_xlabel() for panel in panels] == [f"{name} words" for name in makers]
+    for panel, outcome in zip(panels, outcomes):
+        tips = np.concatenate([line.get_xydata() for line in panel.lines])
+        np.testing.assert_allclose(tips, outcome.shape.weight / outcome.shape.weight_norms.max(), atol=1e-12)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(scores)
     assert below.get_ylim()[0] < 90
     shown = {c.get_label(): c.lines[0].get_ydata().tolist() for c in below.containers}
-    assert shown == {name: [value] * 4 for name, (value, _) in area.items()}
+    assert shown == {name: [value - n for n in range(4)] for name, (value, _) in scores.items()}
+    arms = {c.get_label(): np.ptp(c.lines[2][0].get_segments()[3][:, 1]) / 2 for c in below.containers}
+    assert arms == pytest.approx({name: error or 0.0 for name, (_, error) in scores.items()})
     assert [label.get_text() for label in below.get_xticklabels()] == list(makers)
     assert below.get_ylabel() == "AUROC, %"
     assert to_png(figure).startswith(b"\x89PNG")
@@ -49,9 +62,14 @@ def test_every_structure_gets_its_panel_and_its_aurocs() -> None:
 
 def test_planes_show_every_point_and_name_the_classes(rng: np.random.Generator) -> None:
     head = Head(rng.normal(size=(3, 5)), classes=["cat", "dog", "owl"])
-    test, labels, ood = rng.normal(size=(30, 5)), np.arange(30) % 3, rng.normal(size=(20, 5))
-    figure = structure_planes(dict.fromkeys("abcde", (head, test, labels, ood)))
-    assert sum(len(cloud.get_offsets()) for cloud in figure.axes[0].collections) == 50
+    test, labels, ood = rng.normal(size=(30, 5)), np.arange(30) % 3, rng.normal(size=(24, 5))
+    figure = structure_planes({name: (head, test, labels, ood[n:]) for n, name in enumerate("abcde")})
+    for number, (axes, name) in enumerate(zip(figure.axes, "abcde")):
+        counts = {cloud.get_label(): len(cloud.get_offsets()) for cloud in axes.collections}
+        assert counts == {**{f"test, class {own}": 10 for own in ("cat", "dog", "owl")}, "OOD": 24 - number}
+        assert axes.get_title(loc="left") == f"{number + 1}) {name}"
+    drawn = figure.axes[0].collections[-1].get_offsets()
+    np.testing.assert_allclose(drawn, Plane.principal(test, ood).project(ood))
     names = [text.get_text() for text in figure.axes[5].get_legend().get_texts()]
     assert names == ["test, class cat", "test, class dog", "test, class owl", "OOD"]
 

@@ -63,14 +63,14 @@ def test_a_small_network_learns_the_digits(digits):
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
 def test_the_same_settings_give_the_same_bits_and_another_seed_does_not(blobs, optimizer):
-    found = []
+    runs = []
     for seed in (0, 0, 1):
         net = build("toy")
-        torch.rand(seed + len(found))  # what the caller drew before must not matter
+        torch.rand(seed + len(runs))  # what the caller drew before must not matter
         train(net, *blobs, TrainSettings(epochs=2, optimizer=optimizer, lr=0.01, seed=seed, threads=1))
-        found.append(weights(net))
-    assert same(found[0], found[1])
-    assert not same(found[0], found[2])
+        runs.append(weights(net))
+    assert same(runs[0], runs[1])
+    assert not same(runs[0], runs[2])
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_a_killed_training_resumes_to_the_same_bits(tmp_path, digits, name, conf
     with pytest.raises(KilledError):
         train(halves, images, labels, chosen, test=(images, labels), checkpoint_dir=tmp_path, after_step=kill)
     fresh = build(name, seed=99, **config)
-    found = train(fresh, images, labels, chosen, test=(images, labels), checkpoint_dir=tmp_path)
-    assert found.resumed_from == 2
-    assert found.history == expected.history
+    outcome = train(fresh, images, labels, chosen, test=(images, labels), checkpoint_dir=tmp_path)
+    assert outcome.resumed_from == 2
+    assert outcome.history == expected.history
     assert same(weights(fresh), weights(whole))
     again = train(build(name, **config), images, labels, chosen, checkpoint_dir=tmp_path)
     assert again.resumed_from == 4
@@ -217,14 +217,14 @@ def test_evaluation_agrees_with_numpy_and_restores_the_training_mode(digits):
     images, labels = digits[0][:70], digits[1][:70]
     net = build("vgg", blocks=1, size=9).train()
     net.body[-3].eval()
-    found = evaluate(net, images, labels, batch=32)
+    evaluated = evaluate(net, images, labels, batch=32)
     assert net.training
     assert not net.body[-3].training
     with torch.no_grad():
         logits = net.eval()(torch.from_numpy(images)).double().numpy()
     log_sum = np.log(np.exp(logits - logits.max(1, keepdims=True)).sum(1)) + logits.max(1)
-    assert found.loss == pytest.approx(np.mean(log_sum - logits[np.arange(70), labels]), rel=1e-5)
-    assert found.accuracy == np.mean(logits.argmax(1) == labels)
+    assert evaluated.loss == pytest.approx(np.mean(log_sum - logits[np.arange(70), labels]), rel=1e-5)
+    assert evaluated.accuracy == np.mean(logits.argmax(1) == labels)
 
 
 def test_adamw_decays_matrices_alone():

@@ -17,8 +17,8 @@ from ...canonical import parse_json
 from ...errors import SoftscopeError
 from ...files import write_bytes
 
-Evidence = dict[str, Any]
-Rows = Sequence[Evidence]
+EvidenceRow = dict[str, Any]
+EvidenceRows = Sequence[EvidenceRow]
 FILE = "evidence.json"
 # Larger scales speak louder; results of smoke runs say nothing about networks.
 _SCALES = ("paper", "overnight", "laptop")
@@ -30,7 +30,7 @@ def _kept() -> dict[str, Any]:
     return loaded
 
 
-def rows_of(claim_id: str) -> list[Evidence]:
+def rows_of(claim_id: str) -> list[EvidenceRow]:
     """The rows kept for this claim, each with its network and the experiment it comes from; none where there are none.
 
     >>> sorted(rows_of("T25")[0])[:2]
@@ -51,7 +51,7 @@ def captions() -> dict[str, str]:
 
 def gather(results: str | os.PathLike[str]) -> dict[str, Any]:
     """The evidence in a folder of results, as `evidence.json` keeps it."""
-    rows: dict[str, list[Evidence]] = {}
+    rows: dict[str, list[EvidenceRow]] = {}
     origin: dict[str, dict[str, str]] = {}
     for experiment, scale, result in _results(Path(results)):
         tables = {
@@ -71,7 +71,7 @@ def gather(results: str | os.PathLike[str]) -> dict[str, Any]:
     }
 
 
-def each_once(rows: Iterable[Evidence]) -> list[Evidence]:
+def each_once(rows: Iterable[EvidenceRow]) -> list[EvidenceRow]:
     """Rows of distinct networks: one whose numbers repeat those of another experiment is the same network met twice.
 
     Runs that share a name are numbered, so that `network` names one network.
@@ -113,7 +113,7 @@ def _read(path: Path) -> dict[str, Any]:
     return dict(result)
 
 
-def _two_classes(result: dict[str, Any]) -> list[Evidence]:
+def _two_classes(result: dict[str, Any]) -> list[EvidenceRow]:
     """T28 from X3: half the norm of w_1 + w_2 of heads with two classes."""
     heads = [head for head in result["tables"].get("heads", []) if head["classes"] == 2]
     rows = []
@@ -124,7 +124,7 @@ def _two_classes(result: dict[str, Any]) -> list[Evidence]:
     return rows
 
 
-def _structures(result: dict[str, Any]) -> list[Evidence]:
+def _structures(result: dict[str, Any]) -> list[EvidenceRow]:
     """T29 from X4: loss and AUROC of networks with a frozen head, and the bounds that the head predicts."""
     return [
         {
@@ -142,7 +142,7 @@ def _structures(result: dict[str, Any]) -> list[Evidence]:
     ]
 
 
-def _alignment(result: dict[str, Any]) -> list[Evidence]:
+def _alignment(result: dict[str, Any]) -> list[EvidenceRow]:
     """T30 from X9: the median of the largest cosine of known inputs, by data set, and how long each network trained."""
     table = {row["of"]: row for row in result["tables"].get("mental", [])}
     cosines = table.get("largest cos, train", table.get("largest cos, test", {}))
@@ -154,7 +154,7 @@ def _alignment(result: dict[str, Any]) -> list[Evidence]:
     ]
 
 
-def _falling(result: dict[str, Any]) -> list[Evidence]:
+def _falling(result: dict[str, Any]) -> list[EvidenceRow]:
     """T31 from X9: AUROC of -norm(z) and of -max cos for every network and OOD set."""
     return [
         {
@@ -167,7 +167,7 @@ def _falling(result: dict[str, Any]) -> list[Evidence]:
     ]
 
 
-def _filter(result: dict[str, Any]) -> list[Evidence]:
+def _filter(result: dict[str, Any]) -> list[EvidenceRow]:
     """T33 from X6: does the surest noise look like its class, and how much noise is confident?"""
     said = {row["label"]: row["ours"]["value"] for row in result["rows"]}
     scans = []
@@ -187,7 +187,7 @@ def _filter(result: dict[str, Any]) -> list[Evidence]:
     return scans
 
 
-_READERS: dict[str, tuple[str, Callable[[dict[str, Any]], list[Evidence]]]] = {
+_READERS: dict[str, tuple[str, Callable[[dict[str, Any]], list[EvidenceRow]]]] = {
     "T28": ("X3", _two_classes),
     "T29": ("X4", _structures),
     "T30": ("X9", _alignment),
@@ -211,14 +211,15 @@ def as_bytes(evidence: dict[str, Any]) -> bytes:
     lines.append(' "rows": {')
     blocks = []
     for claim, rows in evidence["rows"].items():
-        inside = ",\n".join("   " + json.dumps(_rounded(row), ensure_ascii=False) for row in rows)
+        inside = ",\n".join("   " + json.dumps(rounded(row, 6), ensure_ascii=False) for row in rows)
         blocks.append(f'  "{claim}": [\n{inside}\n  ]')
     return ("\n".join([*lines, ",\n".join(blocks), " }", "}"]) + "\n").encode()
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any, digits: int) -> Any:
+    """Numbers to so many digits, in lists and objects as JSON has them."""
     if isinstance(value, float):
-        return float(f"{value:.6g}")
+        return float(f"{value:.{digits}g}")
     if isinstance(value, dict):
-        return {name: _rounded(each) for name, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list) else value
+        return {str(name): rounded(each, digits) for name, each in value.items()}
+    return [rounded(each, digits) for each in value] if isinstance(value, list | tuple) else value

@@ -1,27 +1,36 @@
-"""T1-T3 and T27: the printed gradients of U_max, U_entropy and U_density against derivatives by complex steps."""
+"""T1-T3, T14, T18, T22 and T27: how uncertainty changes as z moves, as it grows, and as the input is magnified.
+
+The printed gradients of U_max, U_entropy and U_density are held against derivatives by complex steps.
+"""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...estimators.softmax import entropy, log_odds
-from ...geometry import KnownMixture, density_field, entropy_field, max_field
+from ...geometry import KnownMixture, density_field, entropy_field, max_field, sandwich, uniform_on_sphere
 from ...head import Head
-from .register import CORRECTED, HOLDS, Outcome, checks, decide
+from .evidence import EvidenceRows
+from .register import Measured, checks
 
 HeadField = Callable[[Head, Floats], Floats]
 DensityField = Callable[[Floats, Floats, Floats, Floats], Floats]
+Score = Callable[[NDArray], Floats]
+Activation = Callable[[Floats], Floats]
 _STEP = 1e-30
 _TOLERANCE = 1e-6
 # Two Gaussians of different size, at a point between them: the register's example for T3.
 EXAMPLE = KnownMixture([0.5, 0.5], [[0.0, 0.0], [3.0, 1.0]], [0.2 * np.eye(2), 3.0 * np.eye(2)])
 EXAMPLE_POINT = np.array([[1.0, 0.5]])
+# A bias that makes class 2 lead near the origin: doubling z brings it to the boundary, and confidence falls (T14).
+BIASED = Head(np.array([[1.0], [-1.0]]), np.array([-2.0, 2.0]))
 
 
 @checks("T1")
-def check_max(*, formula: HeadField = max_field, trials: int = 40, seed: int = 1) -> Outcome:
+def check_max(*, formula: HeadField = max_field, trials: int = 40, seed: int = 1) -> Measured:
     """T1: `formula` against the complex-step gradient of -max_i s_i."""
 
     def u_max(logits: NDArray, lead: int) -> NDArray:
@@ -32,7 +41,7 @@ def check_max(*, formula: HeadField = max_field, trials: int = 40, seed: int = 1
 
 
 @checks("T2")
-def check_entropy(*, formula: HeadField = entropy_field, trials: int = 40, seed: int = 2) -> Outcome:
+def check_entropy(*, formula: HeadField = entropy_field, trials: int = 40, seed: int = 2) -> Measured:
     """T2: `formula` against the complex-step gradient of -sum_i s_i log s_i."""
 
     def u_entropy(logits: NDArray, lead: int) -> NDArray:
@@ -45,7 +54,7 @@ def check_entropy(*, formula: HeadField = entropy_field, trials: int = 40, seed:
 
 
 @checks("T3")
-def check_density(*, formula: DensityField = density_field, trials: int = 200, seed: int = 3) -> Outcome:
+def check_density(*, formula: DensityField = density_field, trials: int = 200, seed: int = 3) -> Measured:
     """T3: `formula` against complex steps, and how far the printed direction is from it."""
     rng = np.random.default_rng(seed)
     worst, cosines = 0.0, []
@@ -58,24 +67,21 @@ def check_density(*, formula: DensityField = density_field, trials: int = 200, s
         cosines.append(_cosine(printed_density_field(mixture, z)[0], true))
     at_example = _cosine(printed_density_field(EXAMPLE, EXAMPLE_POINT)[0], _density_gradient(EXAMPLE, EXAMPLE_POINT[0]))
     off = float(np.mean(np.array(cosines) < 0.99))
-    numbers = {
-        "trials": trials,
-        "seed": seed,
-        "worst_relative_error": worst,
-        "printed_cosine_at_example": at_example,
-        "printed_worst_cosine": float(min(cosines)),
-        "printed_share_below_0.99": off,
-    }
-    return decide(
-        CORRECTED,
-        f"with the normaliser, error at most {worst:.0e} in {trials} random mixtures; printed direction: cosine "
-        f"{at_example:.2f} with the gradient at the example, {min(cosines):.2f} at worst, below 0.99 in {off:.0%}",
-        numbers,
+    return Measured(
+        {
+            "trials": trials,
+            "seed": seed,
+            "worst_relative_error": worst,
+            "printed_cosine_at_example": at_example,
+            "printed_worst_cosine": float(min(cosines)),
+            "printed_share_below_0.99": off,
+        },
         {
             "the corrected form equals the gradient to 1e-6": worst < _TOLERANCE,
             "the printed form has cosine -0.74 at the example": abs(at_example + 0.74) < 0.005,
             "the printed form fails on random mixtures": off > 0.01,
         },
+        {"off": off},
     )
 
 
@@ -98,7 +104,7 @@ def random_mixture(rng: np.random.Generator, count: int, size: int) -> KnownMixt
     return KnownMixture(weights / weights.sum(), means, sizes[:, None, None] * shapes)
 
 
-def _check_head_field(formula: HeadField, value: Callable[[NDArray, int], NDArray], trials: int, seed: int) -> Outcome:
+def _check_head_field(formula: HeadField, value: Callable[[NDArray, int], NDArray], trials: int, seed: int) -> Measured:
     rng = np.random.default_rng(seed)
     worst, largest = 0.0, (0, 0)
     for trial in range(trials):
@@ -110,10 +116,7 @@ def _check_head_field(formula: HeadField, value: Callable[[NDArray, int], NDArra
         steps = z + 1j * _STEP * np.eye(sizes[1])
         true = value(steps @ weight.T + bias, lead).imag / _STEP
         worst, largest = max(worst, _relative(formula(head, z)[0], true)), max(largest, sizes)
-    return decide(
-        HOLDS,
-        f"equal to the complex-step gradient to {worst:.0e} in {trials} random heads up to K = {largest[0]}, "
-        f"H = {largest[1]}",
+    return Measured(
         {"trials": trials, "seed": seed, "worst_relative_error": worst, "largest": list(largest)},
         {"the formula equals the gradient to 1e-6": worst < _TOLERANCE},
     )
@@ -149,7 +152,7 @@ def check_direction(
     entropy_gradient: HeadField = entropy_field,
     trials: int = 2000,
     seed: int = 27,
-) -> Outcome:
+) -> Measured:
     """T27: the sign of the derivative of both uncertainties along -w_1 where class 1 leads, w_1 = -w_2."""
     rng = np.random.default_rng(seed)
     slopes, steps = [], []
@@ -163,10 +166,7 @@ def check_direction(
         ahead = z - 0.4 * float(z[0] @ w) / float(w @ w) * w
         steps.append([float((score(head.logits(ahead)) - score(head.logits(z)))[0]) for score in (log_odds, entropy)])
     rising, moved = np.array(slopes), np.array(steps)
-    return decide(
-        CORRECTED,
-        f"along -w_1 both uncertainties rise in all {trials} random cases (slope and finite step); the printed lemma "
-        "says they fall",
+    return Measured(
         {
             "trials": trials,
             "seed": seed,
@@ -179,3 +179,142 @@ def check_direction(
             "both uncertainties rise over a finite step": bool((moved > 0).all()),
         },
     )
+
+
+def relu(x: Floats) -> Floats:
+    """max(x, 0)."""
+    return np.maximum(x, 0.0)
+
+
+@checks("T14")
+def check_norm(*, score: Score = log_odds, trials: int = 300, seed: int = 14) -> Measured:
+    """T14: U_max along rays from the origin without bias; the same with bias; warmed logits."""
+    rng = np.random.default_rng(seed)
+    rising, biased, warmed, points = 0, 0, 0, 0
+    for _ in range(trials):
+        classes, features = int(rng.integers(2, 30)), int(rng.integers(1, 30))
+        head = Head(rng.standard_normal((classes, features)))
+        z = np.exp(rng.uniform(-3, 2)) * rng.standard_normal((200, features))
+        stretch = np.exp(rng.uniform(0.01, 2.0, (200, 1)))
+        near, far = head.logits(z), head.logits(stretch * z)
+        rising += int((score(far) > score(near) + 1e-9 * (1 + np.abs(score(near)))).sum())
+        shift = rng.standard_normal(classes)
+        biased += int((score(far + shift) > score(near + shift) + 1e-9).sum())
+        warm = near / stretch
+        warmed += int(((score(warm) < score(near) - 1e-9) | (entropy(warm) < entropy(near) - 1e-9)).sum())
+        points += len(z)
+    one, two = (float(score(BIASED.logits(np.array([[norm]])))[0]) for norm in (1.0, 2.0))
+    return Measured(
+        {
+            "points": points,
+            "seed": seed,
+            "rising_without_bias": rising,
+            "rising_share_with_bias": biased / points,
+            "example_s_max": [_confidence(one), _confidence(two)],
+            "lowered_by_warming": warmed,
+        },
+        {
+            "without bias U_max falls as the norm grows": rising == 0,
+            "the example with a bias rises": two > one + 0.1,
+            "a random bias often breaks it": biased / points > 0.01,
+            "warmed logits raise both uncertainties": warmed == 0,
+        },
+    )
+
+
+@checks("T18")
+def check_not_always(*, score: Score = log_odds, seed: int = 18, pairs: int = 100_000) -> Measured:
+    """T18: the printed pair of points with its numbers, the same pair at exactly unit norm, and how common it is."""
+    head = sandwich(3, 2)
+    first, second = np.array([[1.0, 0.0]]), np.array([[0.9, -0.44]])
+    norm = float(np.linalg.norm(second))
+    confidence = [_confidence(float(score(head.logits(z))[0])) for z in (first, second, second / norm)]
+    familiarity = float(head.cosines(second).max())
+    z = uniform_on_sphere(2 * pairs, 2, np.random.default_rng(seed))
+    u_max, lead = score(head.logits(z)), head.cosines(z).max(axis=1)
+    discordant = float(((u_max[:pairs] - u_max[pairs:]) * (lead[:pairs] - lead[pairs:]) > 0).mean())
+    return Measured(
+        {
+            "pairs": pairs,
+            "seed": seed,
+            "s_max": confidence,
+            "norm_z2": norm,
+            "max_cos_z2": familiarity,
+            "discordant_share": discordant,
+        },
+        {
+            "s_max is 0.665 and 0.701": abs(confidence[0] - 0.665) < 5e-4 and abs(confidence[1] - 0.701) < 5e-4,
+            "less familiar and more confident, also at equal norms": familiarity < 1 and confidence[2] > confidence[0],
+            "the printed max cos of 0.8 is 0.898": abs(familiarity - 0.898) < 5e-4,
+            "the printed norms differ": abs(norm - 1.002) < 5e-4,
+        },
+    )
+
+
+@checks("T22")
+def check_homogeneous(
+    *, activation: Activation = relu, rows: EvidenceRows, trials: int = 100, seed: int = 22
+) -> Measured:
+    """T22: psi(a x) against a psi(x) in random networks, without biases and with them, and in trained LeNets."""
+    rng = np.random.default_rng(seed)
+    worst, losing, departures, falls, points = 0.0, 0, [], 0, 0
+    factors = np.array([2.0, 10.0, 100.0, 1000.0])
+    for _ in range(trials):
+        layers, head = _random_network(rng)
+        x = rng.standard_normal((50, layers[0][0].shape[1]))
+        unbiased = [(weight, 0.0 * bias) for weight, bias in layers]
+        z, limit = features(layers, x, activation), features(unbiased, x, activation)
+        scale = np.linalg.norm(limit) + 1e-300
+        for a in factors:
+            worst = max(worst, float(np.linalg.norm(features(unbiased, a * x, activation) - a * limit) / (a * scale)))
+        magnified = features(layers, 10.0 * x, activation)
+        losing += int((log_odds(head.logits(10.0 * limit)) > log_odds(head.logits(limit)) + 1e-9).sum())
+        falls += int((log_odds(head.logits(magnified)) > log_odds(head.logits(z)) + 1e-9).sum())
+        departures.append([np.linalg.norm(features(layers, a * x, activation) / a - limit) / scale for a in factors])
+        points += len(x)
+    mean = np.median(departures, axis=0)
+    away, gaining = (np.array([row[name] for row in rows]) for name in ("departure_10", "gaining"))
+    rate = float(np.polyfit(np.log(factors[1:]), np.log(mean[1:]), 1)[0])
+    return Measured(
+        {
+            "networks": trials,
+            "seed": seed,
+            "points": points,
+            "worst_departure_without_bias": worst,
+            "losing_without_bias": losing,
+            "median_departure_with_bias": dict(zip(factors.tolist(), mean.tolist())),
+            "rate": rate,
+            "losing_share_with_bias": falls / points,
+            "lenets": len(rows),
+        },
+        {
+            "without biases it is exact": worst < 1e-12,
+            "without biases magnified inputs gain confidence": losing == 0,
+            "with biases the departure falls as 1/a": abs(rate + 1.0) < 0.1,
+            "with biases some inputs lose confidence": 0.0 < falls / points < 0.5,
+            "in trained LeNets magnified inputs gain confidence": bool((gaining > 90.0).all()),
+        },
+        {"departures": mean, "away": (away.min(), away.max()), "gaining": gaining.min()},
+    )
+
+
+def features(layers: list[tuple[Floats, Floats]], x: Floats, activation: Activation = relu) -> Floats:
+    """psi(x): every layer is linear, then the activation."""
+    for weight, bias in layers:
+        x = activation(x @ weight.T + bias)
+    return x
+
+
+def _random_network(rng: np.random.Generator) -> tuple[list[tuple[Floats, Floats]], Head]:
+    """2 to 4 hidden layers with weights and biases of common initialisations, and a head without bias."""
+    sizes = [int(rng.integers(2, 20)), *rng.integers(8, 65, int(rng.integers(2, 5))).tolist()]
+    layers = []
+    for fan_in, fan_out in pairwise(sizes):
+        weight = np.sqrt(2.0 / fan_in) * rng.standard_normal((fan_out, fan_in))
+        layers.append((weight, rng.uniform(-1.0, 1.0, fan_out) / np.sqrt(fan_in)))
+    return layers, Head(rng.standard_normal((int(rng.integers(2, 11)), sizes[-1])) / np.sqrt(sizes[-1]))
+
+
+def _confidence(u: float) -> float:
+    """s_max from its rank form log((1 - s_max) / s_max)."""
+    return float(1.0 / (1.0 + np.exp(u)))

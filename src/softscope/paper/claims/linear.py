@@ -10,7 +10,7 @@ from ...arrays import Floats
 from ...geometry import linear_region
 from ...head import Head
 from .regions import Membership
-from .register import CORRECTED, HOLDS, Outcome, checks, decide
+from .register import Measured, checks
 
 Offset = Callable[[Floats, Floats, float], float]
 Rate = Callable[[Floats], float]
@@ -35,7 +35,7 @@ def sigmoid(gap: Floats) -> Floats:
 @checks("T8")
 def check_linear(
     *, formula: Membership = linear_region, offset: Offset = pair_offset, trials: int = 300, seed: int = 8
-) -> Outcome:
+) -> Measured:
     """T8: the top-two form against the union of hyperplane pairs, and alpha against the limit that defines it."""
     rng = np.random.default_rng(seed)
     differ, points, flagged = 0, 0, 0
@@ -47,16 +47,10 @@ def check_linear(
         differ += int((inside != by_hyperplanes(head, z, logit_t, offset)).sum())
         points, flagged = points + len(z), flagged + int(inside.sum())
     limits = [_offsets_in_the_limit(_random_head(rng, bias=False), rng, offset) for _ in range(trials)]
-    sides = np.array([pair for found, _, _ in limits for pair in found])
+    sides = np.array([pair for pairs, _, _ in limits for pair in pairs])
     overtaken, unbounded = (sum(counts) for counts in list(zip(*limits))[1:])
     error = float(np.abs(sides[:, :2] / sides[:, 2:] - 1.0).max())
-    share = len(sides) / (len(sides) + overtaken)
-    return decide(
-        CORRECTED,
-        f"the top-two-logit form equals the union of hyperplane pairs at all {points:,} points of {trials} random "
-        f"heads with bias ({flagged:,} inside); the limit that defines alpha is logit(t) / norm(w_i - w_j)^2 on both "
-        f"sides of {len(sides)} boundaries of random structures, to {error:.0e}: {share:.0%} of all pairs; for the "
-        f"other {overtaken} pairs a third class leads along the boundary, and the limit does not exist",
+    return Measured(
         {
             "trials": trials,
             "seed": seed,
@@ -72,22 +66,19 @@ def check_linear(
             "alpha is the same on both sides, for every structure": error < 1e-6,
             "where a third class leads no offset holds the confidence at t": unbounded == overtaken > 0,
         },
+        {"flagged": flagged, "share": len(sides) / (len(sides) + overtaken)},
     )
 
 
 @checks("T10")
-def check_convergence(*, rate: Rate = predicted_rate, trials: int = 200, seed: int = 10) -> Outcome:
+def check_convergence(*, rate: Rate = predicted_rate, trials: int = 200, seed: int = 10) -> Measured:
     """T10: how fast the exact boundary approaches the linear one along a decision boundary, and where it does not."""
     rng = np.random.default_rng(seed)
     every = [_decay(rng, rate) for _ in range(trials)]
     ratios = np.array([ratio for ratio in every if ratio is not None])
     ties = np.array([_excess_at_a_tie(rng) for _ in range(20)])
     kept = float((ties[:, 1] / ties[:, 0]).min())
-    return decide(
-        HOLDS,
-        f"the excess width falls as exp(-beta delta), delta the lead of the two classes over the third along the "
-        f"boundary: measured over predicted rate {np.median(ratios):.4f} (median), {ratios.min():.3f} to "
-        f"{ratios.max():.2f} in {len(ratios)} random cases; where three classes tie it does not fall at all",
+    return Measured(
         {
             "trials": trials,
             "seed": seed,
@@ -105,7 +96,7 @@ def check_convergence(*, rate: Rate = predicted_rate, trials: int = 200, seed: i
 
 
 @checks("T11")
-def check_subset(*, bound: Bound = sigmoid, points: int = 10_000_000, seed: int = 11) -> Outcome:
+def check_subset(*, bound: Bound = sigmoid, points: int = 10_000_000, seed: int = 11) -> Measured:
     """T11: s_max <= 1 / (1 + exp(-gap)) at ten million points, which puts every linear region inside its exact one."""
     rng = np.random.default_rng(seed)
     worst, beyond, tight = -np.inf, 0, np.inf
@@ -121,15 +112,13 @@ def check_subset(*, bound: Bound = sigmoid, points: int = 10_000_000, seed: int 
         over = (confidence - top) / np.spacing(top)
         worst, beyond = max(worst, float(over.max())), beyond + int((over > 4.0).sum())
         tight = min(tight, float((top - confidence).min()))
-    return decide(
-        HOLDS,
-        f"no violation in {points:,} points of {structures} random structures (K = 3 to 8, with and without bias); the "
-        f"largest excess of s_max over 1/(1+exp(-gap)) is {worst:.0f} ulp, and points come within {max(tight, 0):.0e}",
+    return Measured(
         {"points": points, "structures": structures, "seed": seed, "violations": beyond, "largest_excess_ulp": worst},
         {
             "s_max never exceeds 1/(1+exp(-gap)) by more than 4 ulp": beyond == 0,
             "the bound is sharp: some points come close": tight < 1e-6,
         },
+        {"closest": max(tight, 0)},
     )
 
 

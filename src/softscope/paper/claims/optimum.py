@@ -12,7 +12,7 @@ import numpy as np
 
 from ...arrays import Floats
 from ...geometry import lopsided, optimal_structure, sandwich, stack
-from .register import APPROXIMATE, CONDITIONS, Outcome, checks, decide
+from .register import Measured, checks
 
 C2, PENALTY = 2.0, 0.002
 Bound = Callable[[int, float, float], float]
@@ -58,7 +58,7 @@ def check_optimal(
     starts: int = 4,
     sizes: Sequence[int] = range(2, 11),
     seed: int = 12,
-) -> Outcome:
+) -> Measured:
     """T12: descent to the simplex for K = 2..10, the bound in a random search, worse structures, a counterexample."""
     rng = np.random.default_rng(seed)
     errors, gaps, excess = {}, {}, {}
@@ -73,12 +73,7 @@ def check_optimal(
     uneven = descend(3, 5, starts=starts, rng=rng, shares=np.array([0.8, 0.1, 0.1]))
     worst, lost = max(errors.values()), min(v for row in excess.values() for v in row.values())
     uneven_error = _cosine_error(uneven, cosine(3))
-    return decide(
-        CONDITIONS,
-        f"descent from {starts} random starts each, K = {min(sizes)} to {max(sizes)}, ends at the simplex: cosines, "
-        f"norms, biases and alignment within {worst:.0e}; sandwich, stack and lopsided at their own best lose at "
-        f"least {lost:.3f}; no random structure goes below the proven bound; with classes of 80, 10 and 10 % cosines "
-        f"miss -1/2 by {uneven_error:.2f}",
+    return Measured(
         {
             "starts": starts,
             "seed": seed,
@@ -98,6 +93,7 @@ def check_optimal(
             "no random structure is below the bound": below > -1e-9,
             "unbalanced classes have another optimum": uneven_error > 0.05,
         },
+        {"smallest": min(sizes), "largest": max(sizes), "worst": worst, "lost": lost},
     )
 
 
@@ -240,7 +236,7 @@ def mean_softmax_with_cross_term(weight: Floats, mu: Floats, covariance: Floats,
 
 
 @checks("T13")
-def check_integral(*, formula: Approximation = mean_softmax, seed: int = 13) -> Outcome:
+def check_integral(*, formula: Approximation = mean_softmax, seed: int = 13) -> Measured:
     """T13: errors over a grid of classes, distances and spreads, optimal and random weights."""
     rng = np.random.default_rng(seed)
     forms = {"corrected": formula, "printed": printed_mean_softmax, "cross_term": mean_softmax_with_cross_term}
@@ -276,32 +272,26 @@ def two_class_errors(formula: Approximation) -> Floats:
     return np.array(errors)
 
 
-def _judge(errors: dict[str, Floats], places: Floats, apart: Floats, seed: int) -> Outcome:
+def _judge(errors: dict[str, Floats], places: Floats, apart: Floats, seed: int) -> Measured:
     ours, printed, cross = errors["corrected"], errors["printed"], errors["cross_term"]
     worst = int(ours.argmax())
     two = places[:, 0] == 2
     by_spread = {spread: float(ours[places[:, 2] == spread].max()) for spread in _SPREADS}
-    numbers = {
-        "grid_points": len(ours),
-        "seed": seed,
-        "integration_points": 2**_LOG_POINTS,
-        "mean_error": float(ours.mean()),
-        "worst_error": float(ours.max()),
-        "worst_at": dict(zip(("K", "distance", "spread"), places[worst].tolist())),
-        "worst_error_by_spread": by_spread,
-        "printed_mean_error": float(printed.mean()),
-        "cross_term_mean_error": float(cross.mean()),
-        "mean_error_two_classes": float(ours[two].mean()),
-        "cross_term_mean_error_two_classes": float(cross[two].mean()),
-        "worst_error_two_classes_no_cross_term": float(apart.max()),
-    }
-    return decide(
-        APPROXIMATE,
-        f"error {ours.mean():.3f} on average and {ours.max():.2f} at worst over {len(ours)} cases, growing with the "
-        f"spread ({by_spread[0.1]:.0e} at 0.1); as printed {printed.mean():.2f} on average; keeping the cross term "
-        f"cuts K = 2 from {ours[two].mean():.3f} to {cross[two].mean():.4f} and does not help for larger K; for K = 2 "
-        f"and w_1'S w_2 = 0, where nothing is left out, at most {apart.max():.4f} in {len(apart)} cases",
-        numbers,
+    return Measured(
+        {
+            "grid_points": len(ours),
+            "seed": seed,
+            "integration_points": 2**_LOG_POINTS,
+            "mean_error": float(ours.mean()),
+            "worst_error": float(ours.max()),
+            "worst_at": dict(zip(("K", "distance", "spread"), places[worst].tolist())),
+            "worst_error_by_spread": by_spread,
+            "printed_mean_error": float(printed.mean()),
+            "cross_term_mean_error": float(cross.mean()),
+            "mean_error_two_classes": float(ours[two].mean()),
+            "cross_term_mean_error_two_classes": float(cross[two].mean()),
+            "worst_error_two_classes_no_cross_term": float(apart.max()),
+        },
         {
             "small spreads: right to 0.01": by_spread[0.1] < 0.01,
             "on average right to 0.05": float(ours.mean()) < 0.05,
@@ -309,6 +299,7 @@ def _judge(errors: dict[str, Floats], places: Floats, apart: Floats, seed: int) 
             "it is an approximation only": float(ours.max()) > 0.02,
             "the printed form fails": float(printed.mean()) > 0.3,
         },
+        {"small_spread": by_spread[0.1], "two_class_cases": len(apart)},
     )
 
 

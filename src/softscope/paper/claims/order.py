@@ -1,20 +1,28 @@
-"""T15 and T16: on the optimal structure, does a lower max cos always mean a higher U_max at fixed norm?
+"""T15, T16, S1 and S2: on the optimal structure, does a lower max cos always mean a higher U_max at fixed norm?
 
 With unit weights and norm(z) = c the logits are c cos(w_i, z), and U_max is ordered by log sum_{j >= 2} exp(c (cos_j -
 cos_1)), cosines sorted. Points uniform on the sphere of R^H are drawn by their projection on the span of the weights.
+
+S1 and S2 go past the paper. Both rest on one identity: on the optimal structure the gaps g_j = cos_1 - cos_j, j >= 2,
+add up to K cos_1, because the cosines add up to 0.
 """
 
 from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...arrays import Floats
 from ...geometry import simplex, uniform_on_sphere
-from .register import APPROXIMATE, CONDITIONS, Outcome, checks, decide
+from .register import Measured, checks
 
 Statistic = Callable[[Floats], Floats]
 Derivative = Callable[[Floats, float], Floats]
+Order = Callable[[Floats, Floats], NDArray[np.bool_]]
+Exponent = Callable[[Floats, int], Floats]
+_SIZES = ((3, 3), (3, 16), (5, 5), (10, 64), (100, 512))
+_NORMS = (0.1, 1.0, 5.0, 20.0, 100.0)
 # Discordant pairs as the register states them: (K, H, norm) -> share.
 REGISTERED = {
     (3, 3, 5.0): 0.12,
@@ -50,7 +58,7 @@ def check_small(
     derivative: Derivative = slope_in_plane,
     pairs: int = 200_000,
     seed: int = 15,
-) -> Outcome:
+) -> Measured:
     """T15: discordant pairs for K = 2, for K = 3 in the plane and off it; the two rotations of the proof; the worst."""
     rng = np.random.default_rng(seed)
     norms = (1.0, 5.0, 20.0)
@@ -60,11 +68,7 @@ def check_small(
     slope_error, least_slope = _slope_errors(derivative)
     rotations = _rotations_are_monotone(3, norms)
     at_five = off_plane["H=3, norm=5"], off_plane["H=16, norm=5"]
-    return decide(
-        CONDITIONS,
-        f"no discordant pair for K = 2, nor for K = 3 in the plane of the weights ({pairs:,} pairs each); off the "
-        f"plane, at norm 5, {at_five[0]:.1%} (H = 3) and {at_five[1]:.1%} (H = 16) of pairs are ordered the other "
-        f"way, by up to {worst[5.0]:.2f} in s_max; each rotation of the proof is monotone; ds_max/dcos is positive",
+    return Measured(
         {
             "pairs": pairs,
             "seed": seed,
@@ -82,11 +86,12 @@ def check_small(
             "the slope is positive and equals finite differences": least_slope > 0 and slope_error < 1e-6,
             "violations of a size that matters exist": worst[5.0] > 0.1,
         },
+        {"worst_at_five": worst[5.0]},
     )
 
 
 @checks("T16")
-def check_large(*, statistic: Statistic = largest_cosine, pairs: int = 50_000, seed: int = 16) -> Outcome:
+def check_large(*, statistic: Statistic = largest_cosine, pairs: int = 50_000, seed: int = 16) -> Measured:
     """T16: discordant pairs for K = 10 and 100, the rotation from one weight towards another, the worst violation."""
     rng = np.random.default_rng(seed)
     sizes = [key for key in REGISTERED if key[0] > 3]
@@ -96,11 +101,7 @@ def check_large(*, statistic: Statistic = largest_cosine, pairs: int = 50_000, s
     small = {f"K={k}": discordance(k, 4 * k, 5.0, pairs, rng, statistic) for k in (5, 10, 20, 50, 100)}
     rotations = _rotations_are_monotone(100, (1.0, 5.0, 20.0))
     named = {f"K={k}, H={h}, norm={c:g}": share for (k, h, c), share in shares.items()}
-    return decide(
-        APPROXIMATE,
-        f"discordant pairs, norms 1, 5, 20: K = 100, H = 512: {_percent(shares, 100, 512)}; K = 10, H = 64: "
-        f"{_percent(shares, 10, 64)}; largest violation for K = 10: {tenth[1.0]:.3f}, {tenth[5.0]:.2f}, "
-        f"{tenth[20.0]:.2f} in s_max; moving straight from one weight to another is monotone",
+    return Measured(
         {
             "pairs": pairs,
             "seed": seed,
@@ -115,6 +116,7 @@ def check_large(*, statistic: Statistic = largest_cosine, pairs: int = 50_000, s
             "it is no exact order": min(shares.values()) > 0.0005,
             "the rotation between two weights is monotone": rotations,
         },
+        {"hundred": _percent(shares, 100), "ten": _percent(shares, 10), "violations": list(tenth.values())},
     )
 
 
@@ -178,8 +180,8 @@ def _log_sum(below: Floats) -> Floats:
     return np.asarray(top[:, 0] + np.log(np.exp(below - top).sum(axis=1)))
 
 
-def _percent(shares: dict[tuple[int, int, float], float], classes: int, features: int) -> str:
-    return ", ".join(f"{share:.1%}" for (k, h, _), share in shares.items() if (k, h) == (classes, features))
+def _percent(shares: dict[tuple[int, int, float], float], classes: int) -> str:
+    return ", ".join(f"{share:.1%}" for (k, _, _), share in shares.items() if k == classes)
 
 
 def largest_violation(classes: int, c: float) -> float:
@@ -240,3 +242,110 @@ def _limits(weight: Floats) -> tuple[list[dict[str, object]], Callable[[Floats],
         {"type": "ineq", "fun": lambda x: linear @ x, "jac": lambda x: linear},
         {"type": "ineq", "fun": room, "jac": room_slopes},
     ], feasible
+
+
+def less_apart(gaps: Floats, others: Floats) -> NDArray[np.bool_]:
+    """For each row: do the k smallest gaps add up to at most those of the other point, for every k?
+
+    This is weak supermajorisation; it makes sum_j exp(-c g_j) at least as large for every c > 0.
+    """
+    return np.asarray((np.cumsum(gaps, axis=1) <= np.cumsum(others, axis=1)).all(axis=1))
+
+
+def equal_gaps_exponent(familiarity: Floats, classes: int) -> Floats:
+    """S2: K cos_1 / (K-1), the gap to every other class if all were equally far."""
+    return classes / (classes - 1.0) * familiarity
+
+
+def mental_exponent(familiarity: Floats, classes: int) -> Floats:
+    """E5: 1 / (K-1) + cos_1, the gap if every other cosine were -1/(K-1)."""
+    return 1.0 / (classes - 1.0) + familiarity
+
+
+def top_gap(cosines: Floats) -> Floats:
+    """cos_1 - cos_2, cosines sorted."""
+    ordered = np.partition(cosines, -2, axis=1)
+    return np.asarray(ordered[:, -1] - ordered[:, -2])
+
+
+@checks("S1")
+def check_order(*, precedes: Order = less_apart, pairs: int = 20_000, seed: int = 28) -> Measured:
+    """S1: pairs that the order decides are never decided wrongly; max cos and the top gap are its two limits."""
+    rng = np.random.default_rng(seed)
+    wrong, decided, identity = 0, {}, 0.0
+    for classes, features in _SIZES:
+        cosines = draw_cosines(classes, features, 2 * pairs, rng)
+        gaps = sorted_gaps(cosines)
+        identity = max(identity, float(np.abs(gaps.sum(axis=1) - classes * cosines.max(axis=1)).max()))
+        below, above = precedes(gaps[:pairs], gaps[pairs:]), precedes(gaps[pairs:], gaps[:pairs])
+        decided[f"K={classes}, H={features}"] = float((below | above).mean())
+        for c in _NORMS:
+            rise = (u := log_odds_of(cosines, c))[:pairs] - u[pairs:]
+            slack = 1e-11 * np.maximum(1.0, np.abs(u[:pairs]))
+            wrong += int((below & (rise < -slack)).sum() + (above & (rise > slack)).sum())
+    by_cosine = [discordance(10, 64, c, pairs, rng, largest_cosine) for c in (0.01, 0.1, 1.0)]
+    by_gap = [discordance(10, 64, c, pairs, rng, top_gap) for c in (10.0, 100.0, 1000.0)]
+    least = min(decided.values())
+    return Measured(
+        {
+            "pairs": pairs,
+            "seed": seed,
+            "norms": list(_NORMS),
+            "wrongly_decided": wrong,
+            "decided_share": decided,
+            "sum_of_gaps_error": identity,
+            "discordant_by_max_cos_small_norms": by_cosine,
+            "discordant_by_gap_large_norms": by_gap,
+        },
+        {
+            "the gaps add up to K max cos": identity < 1e-10,
+            "no decided pair is decided wrongly": wrong == 0,
+            "the order decides most pairs": least > 0.5,
+            "max cos is the limit of small norms": by_cosine[0] < 0.001 and by_cosine[0] < by_cosine[-1],
+            "the top gap is the limit of large norms": by_gap[-1] < 0.005 and by_gap[-1] < by_gap[0],
+        },
+        {"sizes": len(_SIZES), "least": least, "most": max(decided.values())},
+    )
+
+
+@checks("S2")
+def check_bound(*, exponent: Exponent = equal_gaps_exponent, points: int = 100_000, seed: int = 29) -> Measured:
+    """S2: U_max never falls below the bound, the bound is reached, and the mental model lies below the bound."""
+    rng = np.random.default_rng(seed)
+    excess, reached, below, slack = np.inf, 0.0, np.inf, []
+    for classes, features in ((2, 2), *_SIZES):
+        count = points if classes < 100 else points // 10
+        cosines = draw_cosines(classes, features, count, rng)
+        lead = cosines.max(axis=1)
+        on_axis = np.linspace(0.05, 1.0, 50)[:, None] * np.where(np.arange(classes) == 0, 1.0, -1.0 / (classes - 1))
+        for c in (0.5, 5.0, 20.0):
+            bound = np.log(classes - 1.0) - c * exponent(lead, classes)
+            u_max = log_odds_of(cosines, c)
+            excess = min(excess, float((u_max - bound).min()))
+            edge = np.log(classes - 1.0) - c * exponent(on_axis[:, 0], classes)
+            reached = max(reached, float(np.abs(log_odds_of(on_axis, c) - edge).max()))
+            mental = np.log(classes - 1.0) - c * mental_exponent(lead, classes)
+            below = min(below, float((bound - mental).min()))
+        slack.append(float(np.median(u_max - bound)))
+    return Measured(
+        {
+            "points": points,
+            "seed": seed,
+            "smallest_excess": excess,
+            "bound_reached_to": reached,
+            "smallest_bound_minus_mental": below,
+            "median_excess_at_norm_20": slack,
+        },
+        {
+            "U_max is never below the bound": excess > -1e-9,
+            "the bound is reached": reached < 1e-9,
+            "the mental model is below the bound": below > -1e-9,
+        },
+        {"sizes": len(_SIZES) + 1},
+    )
+
+
+def sorted_gaps(cosines: Floats) -> Floats:
+    """cos_1 - cos_j for all j but the leading class, ascending, [N, K-1]."""
+    ordered = np.sort(cosines, axis=1)[:, ::-1]
+    return ordered[:, :1] - ordered[:, 1:]

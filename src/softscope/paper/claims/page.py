@@ -7,7 +7,7 @@ measured by the command named on it.
 from collections.abc import Mapping, Sequence
 
 from .evidence import captions, sources
-from .register import MEANINGS, Claim, Outcome
+from .register import MEANINGS, PAGE, Claim, Outcome
 
 COMMAND = "softscope claims --page docs/theory.md"
 _EVIDENCE = "- **Evidence:** "
@@ -42,18 +42,7 @@ def static_part(page: str) -> list[str]:
 def _head() -> str:
     from_where = "; ".join(f"{name}: `{of['command']}`" for name, of in sorted(sources().items()))
     meanings = "\n".join(f"- **{verdict}**: {meaning}." for verdict, meaning in MEANINGS.items())
-    return (
-        "# The theory, checked\n\n"
-        'Every claim of "Understanding Softmax Confidence and Uncertainty" (Pearce, Brintrup, Zhu 2021) about the '
-        "geometry of softmax, in our own words, with the conditions it needs and what a computation found. Ids T1 to "
-        "T27 and T30 to T34 follow the paper; T28, T29, S1 and S2 go past it. "
-        f"This page is written by `{COMMAND}`, which runs every check; `softscope claims T15` explains one. "
-        "Pictures come from `softscope reproduce X2`.\n\n"
-        "Notation: z are final-layer features, w_i the weights of class i, s the softmax of the logits, larger "
-        "uncertainty U means more uncertain.\n\n"
-        f"{meanings}\n\n"
-        f"{_SOURCES}{from_where}."
-    )
+    return PAGE.format(command=COMMAND, meanings=meanings, sources=f"{_SOURCES}{from_where}.")
 
 
 def _table(outcomes: Sequence[tuple[Claim, Outcome]]) -> str:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .register import CORRECTED, Outcome, checks, decide
+from .register import Measured, checks
 
-Line = tuple[float, ...]
-Causes = Callable[[float, float, float], tuple[float, float, float]]
+PrintedLine = tuple[float, ...]
+CauseRule = Callable[[float, float, float], tuple[float, float, float]]
 _PRINTED: dict[str, Any] = tomllib.loads((files("softscope.paper") / "printed.toml").read_text("utf-8"))
 
 
-def _lines(experiment: str) -> dict[str, Line]:
+def _lines(experiment: str) -> dict[str, PrintedLine]:
     """In percent: U_max, U_entropy (B), U_cool (C), U_density (D), then causes 1, 2 and 3; `mean` among the lines."""
     return {name: (*line["scores"][-4:], *line["causes"]) for name, line in _PRINTED[experiment]["lines"].items()}
 
@@ -34,8 +34,11 @@ def causes(b: float, c: float, d: float) -> tuple[float, float, float]:
 
 @checks("T20")
 def check_table(
-    *, rule: Causes = causes, standard: Mapping[str, Line] = STANDARD, pretrained: Mapping[str, Line] = PRETRAINED
-) -> Outcome:
+    *,
+    rule: CauseRule = causes,
+    standard: Mapping[str, PrintedLine] = STANDARD,
+    pretrained: Mapping[str, PrintedLine] = PRETRAINED,
+) -> Measured:
     """T20: recompute every cause and every mean; list what does not follow from the other columns."""
     slips = [
         {"row": name, "cause": 1 + k, "printed": row[4 + k], "from_columns": round(value, 1)}
@@ -49,12 +52,7 @@ def check_table(
     lower_gap = float(np.abs(np.mean(list(pretrained.values()), axis=0) - PRETRAINED_MEAN).max())
     means = np.mean([row[4:] for row in repaired.values()], axis=0)
     dominant = 1 + int(np.argmax(means))
-    return decide(
-        CORRECTED,
-        f"one number of 30 does not follow from its row: cifar10, cause 3, printed 0.7, is "
-        f"{repaired['cifar10'][6]:.1f}; with it the printed mean of 7.4 follows (with 0.7: {as_printed:.1f}); "
-        f"the caption names cause 1 as dominant, the columns cause {dominant} ({means[dominant - 1]:.1f} against "
-        f"{means[0]:.1f})",
+    return Measured(
         {
             "slips": slips,
             "largest_gap_of_means_standard": mean_gap,
@@ -70,38 +68,39 @@ def check_table(
             "as printed they would not": abs(as_printed - STANDARD_MEAN[6]) > 1.0,
             "cause 3 dominates, not cause 1": dominant == 3,
         },
+        {"repaired": repaired["cifar10"][6], "largest": means.max(), "first": means[0]},
     )
 
 
 @checks("T32")
-def check_gains(*, lines: Sequence[dict[str, Any]] | None = None, low: float = 1.0, high: float = 5.0) -> Outcome:
+def check_gains(*, lines: Sequence[dict[str, Any]] | None = None, low: float = 1.0, high: float = 5.0) -> Measured:
     """T32: how much each line of the table gains over softmax by its best method, and which method loses.
 
     A line holds `scores` by method, softmax among them; lines that report accuracy, or softmax alone, say nothing here.
     """
     lines = reported() if lines is None else lines
     compared = [line for line in lines if len(line["scores"]) > 1 and line.get("metric", "AUROC") == "AUROC"]
-    gains = [max(_over_softmax(line).values()) for line in compared]
-    large = {f"{line['learned']}: {_best(line)}": gain for line, gain in zip(compared, gains) if gain > high + 0.05}
-    losses = {
-        f"{line['learned']}: {name}": gain
-        for line in compared
-        for name, gain in _over_softmax(line).items()
-        if gain < 0
-    }
+    every = [{f"{line['learned']}: {name}": gain for name, gain in _over_softmax(line).items()} for line in compared]
+    best = [max(own.items(), key=lambda item: item[1]) for own in every]
+    gains = [gain for _, gain in best]
+    large = {name: gain for name, gain in best if gain > high + 0.05}
+    losses = {name: gain for own in every for name, gain in own.items() if gain < 0}
     least = min(line["scores"]["Softmax"] for line in lines if line.get("metric", "AUROC") == "AUROC")
     median = float(np.median(gains))
-    return decide(
-        CORRECTED,
-        f"the best method of a line gains {median:.1f} points over softmax (median of {len(gains)} lines); "
-        f"{len(large)} lines gain more than {high:.0f}, not two: {_listed(large)}; one method loses: "
-        f"{_listed(losses)}; softmax's lowest AUROC is {least:.1f}, where the text says it never drops below 78",
+    return Measured(
         {"lines": len(gains), "gains": gains, "above": large, "losses": losses, "lowest_softmax": least},
         {
             "the typical gain is 1 to 5 points": low <= median <= high,
             "three lines gain more, not two": len(large) == 3,
             "one method is worse than softmax": len(losses) == 1,
             "softmax is below 78 once": least < 78.0,
+        },
+        {
+            "median": median,
+            "high": high,
+            "large": len(large),
+            "listed_large": _listed(large),
+            "listed_losses": _listed(losses),
         },
     )
 
@@ -113,11 +112,6 @@ def reported() -> list[dict[str, Any]]:
 
 def _over_softmax(line: dict[str, Any]) -> dict[str, float]:
     return {name: score - line["scores"]["Softmax"] for name, score in line["scores"].items() if name != "Softmax"}
-
-
-def _best(line: dict[str, Any]) -> str:
-    gains = _over_softmax(line)
-    return max(gains, key=lambda name: gains[name])
 
 
 def _listed(gains: dict[str, float]) -> str:

@@ -23,7 +23,7 @@ from ...geometry import (
     valid_threshold,
 )
 from ...head import Head
-from .register import CORRECTED, HOLDS, Outcome, checks, decide
+from .register import Measured, checks
 
 Threshold = Callable[[Floats, float], float]
 Offset = Callable[[Head, KnownMixture, float], float]
@@ -34,7 +34,7 @@ Ellipsoids = Callable[[KnownMixture, float], Region]
 
 
 @checks("T4")
-def check_definition(*, formula: Threshold = valid_threshold, trials: int = 400, seed: int = 4) -> Outcome:
+def check_definition(*, formula: Threshold = valid_threshold, trials: int = 400, seed: int = 4) -> Measured:
     """T4: { U > formula(train, epsilon) } against the definition, point by point, ties among training included."""
     rng = np.random.default_rng(seed)
     wrong, compared, worst = 0, 0, 0.0
@@ -51,10 +51,7 @@ def check_definition(*, formula: Threshold = valid_threshold, trials: int = 400,
     for epsilon in (0.05, 0.2):
         train, fresh = rng.standard_normal(40_000), rng.standard_normal(40_000)
         worst = max(worst, abs(float((fresh > formula(train, epsilon)).mean()) - epsilon) / np.sqrt(epsilon / 20_000))
-    return decide(
-        HOLDS,
-        f"the threshold agrees with the definition at all {compared:,} points of {trials} random training sets, half "
-        f"of them with ties; on fresh data the share flagged is epsilon to {worst:.1f} standard errors",
+    return Measured(
         {"trials": trials, "seed": seed, "points": compared, "disagreements": wrong, "fresh_data_errors": worst},
         {
             "the threshold gives the region of the definition": wrong == 0,
@@ -64,7 +61,7 @@ def check_definition(*, formula: Threshold = valid_threshold, trials: int = 400,
 
 
 @checks("T5")
-def check_slab(*, formula: Offset = slab_offset, trials: int = 25, seed: int = 5) -> Outcome:
+def check_slab(*, formula: Offset = slab_offset, trials: int = 25, seed: int = 5) -> Measured:
     """T5: slab, exact U_max and exact U_entropy regions on the same points; coverage of the slab by Monte Carlo."""
     rng = np.random.default_rng(seed)
     differ, points, worst = 0, 0, 0.0
@@ -83,45 +80,38 @@ def check_slab(*, formula: Offset = slab_offset, trials: int = 25, seed: int = 5
             away = np.abs(np.abs(np.diff(head.logits(asked), axis=1)[:, 0]) - logit_t) > 1e-9
             differ += int((inside != region.contains(asked))[away].sum())
             points += int(away.sum())
-    return decide(
-        HOLDS,
-        f"slab, U_max and U_entropy regions agree at all {points:,} points of {trials} random cases, and hold epsilon "
-        f"of training to {worst:.1f} standard errors; w_1 = -w_2 is not needed, nor is a zero bias",
+    return Measured(
         {"trials": trials, "seed": seed, "points": points, "disagreements": differ, "worst_coverage_error": worst},
         {"slab and exact regions are one": differ == 0, "a share 1 - epsilon of the mixture lies outside": worst < 4.5},
     )
 
 
 @checks("T6")
-def check_gaussian(*, formula: Coverage = gaussian_coverage, trials: int = 300, seed: int = 6) -> Outcome:
+def check_gaussian(*, formula: Coverage = gaussian_coverage, trials: int = 300, seed: int = 6) -> Measured:
     """T6: the share of the mixture that the erf equation leaves outside, against the exact share."""
     rng = np.random.default_rng(seed)
     rows = [_gaussian_case(formula, rng) for _ in range(trials)]
     overlap, gap, offset_error, printed_error = np.array(rows).T
     separable = overlap < 1e-4
-    numbers = {
-        "trials": trials,
-        "seed": seed,
-        "separable_trials": int(separable.sum()),
-        "worst_share_error_separable": float(gap[separable].max()),
-        "worst_offset_error_separable": float(offset_error[separable].max()),
-        "worst_share_error_overlapping": float(gap.max()),
-        "worst_overlap": float(overlap.max()),
-        "printed_median_offset_error_separable": float(np.median(printed_error[separable])),
-        "share_error_over_overlap": float((gap / np.maximum(overlap, 1e-300)).max()),
-    }
-    return decide(
-        CORRECTED,
-        f"separable classes (overlap below 1e-4, {separable.sum()} cases): share right to {gap[separable].max():.0e}, "
-        f"alpha to {offset_error[separable].max():.0e}; the error never exceeds the overlap it neglects (at worst "
-        f"{gap.max():.3f}); alpha of the printed equation, read the better of two ways, is off by "
-        f"{np.median(printed_error[separable]):.0%} (median)",
-        numbers,
+    share, offset = float(gap[separable].max()), float(offset_error[separable].max())
+    printed = float(np.median(printed_error[separable]))
+    return Measured(
         {
-            "separable classes: share right to 1e-4": float(gap[separable].max()) < 1e-4,
-            "separable classes: alpha right to 1%": float(offset_error[separable].max()) < 0.01,
+            "trials": trials,
+            "seed": seed,
+            "separable_trials": int(separable.sum()),
+            "worst_share_error_separable": share,
+            "worst_offset_error_separable": offset,
+            "worst_share_error_overlapping": float(gap.max()),
+            "worst_overlap": float(overlap.max()),
+            "printed_median_offset_error_separable": printed,
+            "share_error_over_overlap": float((gap / np.maximum(overlap, 1e-300)).max()),
+        },
+        {
+            "separable classes: share right to 1e-4": share < 1e-4,
+            "separable classes: alpha right to 1%": offset < 0.01,
             "the error stays below the neglected overlap": bool((gap <= overlap + 1e-12).all()),
-            "both readings of the printed form fail": float(np.median(printed_error[separable])) > 0.05,
+            "both readings of the printed form fail": printed > 0.05,
         },
     )
 
@@ -142,7 +132,7 @@ def _gaussian_case(formula: Coverage, rng: np.random.Generator) -> tuple[float, 
 
 
 @checks("T9")
-def check_equal_for_two(*, formula: Membership = linear_region, trials: int = 200, seed: int = 9) -> Outcome:
+def check_equal_for_two(*, formula: Membership = linear_region, trials: int = 200, seed: int = 9) -> Measured:
     """T9: linear and exact regions of two classes at random points, and at points just off the edge."""
     rng = np.random.default_rng(seed)
     differ, points = 0, 0
@@ -157,10 +147,7 @@ def check_equal_for_two(*, formula: Membership = linear_region, trials: int = 20
         asked = np.concatenate([z, onto_edge])
         differ += int((formula(head, logit_t).contains(asked) != exact_region(head, logit_t).contains(asked)).sum())
         points += len(asked)
-    return decide(
-        HOLDS,
-        f"no difference at {points:,} points of {trials} random two-class heads with bias, one in eleven of them 1e-9 "
-        "off the edge",
+    return Measured(
         {"trials": trials, "seed": seed, "points": points, "disagreements": differ},
         {"linear and exact regions are one for K = 2": differ == 0},
     )
@@ -215,7 +202,7 @@ def _solve(coverage: Coverage, seen: Projection, epsilon: float) -> float:
 
 
 @checks("T7")
-def check_ellipsoids(*, formula: Ellipsoids = ellipsoid_region, trials: int = 12, seed: int = 7) -> Outcome:
+def check_ellipsoids(*, formula: Ellipsoids = ellipsoid_region, trials: int = 12, seed: int = 7) -> Measured:
     """T7: ellipsoids against the exact density region, for components apart and overlapping, and as printed."""
     rng = np.random.default_rng(seed)
     apart = [_mismatch(_random_mixture(rng, 8.0), formula, rng) for _ in range(trials)]
@@ -224,11 +211,7 @@ def check_ellipsoids(*, formula: Ellipsoids = ellipsoid_region, trials: int = 12
         gap: float(np.mean([_mismatch(_random_mixture(rng, gap), formula, rng) for _ in range(trials)]))
         for gap in (0.5, 1.0, 2.0, 4.0)
     }
-    return decide(
-        CORRECTED,
-        f"components apart: ellipsoids and exact region differ at {np.mean(apart):.2%} of points (noise of the "
-        f"quantile); as printed, with Sigma for its inverse, at {np.mean(printed):.0%}; overlapping components (means "
-        f"0.5 deviations out): {overlap[0.5]:.1%}",
+    return Measured(
         {
             "trials": trials,
             "seed": seed,
@@ -242,6 +225,7 @@ def check_ellipsoids(*, formula: Ellipsoids = ellipsoid_region, trials: int = 12
             "the printed form does not": float(np.mean(printed)) > 0.05,
             "overlap makes the ellipsoids approximate": overlap[0.5] > 3 * float(np.mean(apart)),
         },
+        {"overlapping": overlap[0.5]},
     )
 
 

@@ -6,7 +6,7 @@ The texts stand in `claims.toml`; `@checks("T1")` joins a check to its text and 
 import inspect
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from importlib.resources import files
 from typing import Any
@@ -16,27 +16,28 @@ import numpy as np
 from ...errors import SoftscopeError
 from .evidence import rows_of
 
-HOLDS = "holds"
-CORRECTED = "holds as corrected"
-CONDITIONS = "holds under conditions"
-APPROXIMATE = "approximate"
-FAILS = "does not hold"
-UNDECIDED = "undecided"
-CONTRADICTED = "contradicted"
-
-MEANINGS = {
-    HOLDS: "the statement stood up to every test and every search for a counterexample",
-    CORRECTED: "the printed form was shown to fail, the corrected form to hold",
-    CONDITIONS: "it holds under the conditions named; a counterexample outside them is exhibited",
-    APPROXIMATE: "it is off by an error, whose size was measured",
-    FAILS: "by the rule stated with it, trained networks or printed numbers speak against it",
-    UNDECIDED: "it is about trained networks, and the networks at hand do not decide it; the evidence says why",
-    CONTRADICTED: "a test that the register expects to pass has failed",
-}
-VERDICTS = tuple(MEANINGS)
-
 _TEXTS: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("claims.toml").read_text("utf-8"))
+MEANINGS = _TEXTS.pop("verdicts")
+PAGE = _TEXTS.pop("page")["head"]
+VERDICTS = tuple(MEANINGS)
+HOLDS, CONDITIONS, FAILS = "holds", "holds under conditions", "does not hold"
+UNDECIDED, CONTRADICTED = "undecided", "contradicted"
 CLAIMS: "dict[str, Claim]" = {}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a check measured: `numbers`, `tests` of them that can fail, and what else its summary shows, `said`.
+
+    The verdict is the one the register stands by, unless rows of trained networks chose another; the summary is the
+    claim's `evidence` with numbers in it, unless there is nothing to sum up.
+    """
+
+    numbers: Mapping[str, Any]
+    tests: Mapping[str, bool] = field(default_factory=dict)
+    said: Mapping[str, Any] = field(default_factory=dict)
+    verdict: str = ""
+    summary: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class Claim:
     """One row of the register: `statement` in our own words, `slip` what the printed text gets wrong ("" if nothing).
 
     `check` takes keyword arguments only, among them the formula under test, and returns an `Outcome`; `expected` is the
-    verdict the register stands by. `rule` says how trained networks decide it ("" where mathematics does). `picture`
-    names the figure of X2 that shows it.
+    verdict the register stands by, `evidence` the summary of what was measured, with places for its numbers. `rule`
+    says how trained networks decide it ("" where mathematics does). `picture` names the figure of X2 that shows it.
     """
 
     id: str
@@ -71,9 +72,10 @@ class Claim:
     rule: str = ""
     slip: str = ""
     picture: str = ""
+    evidence: str = ""
 
 
-def checks(claim_id: str) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+def checks(claim_id: str) -> Callable[[Callable[..., Measured]], Callable[..., Outcome]]:
     """Enter the decorated check in the register under `claim_id`, with its text from `claims.toml`.
 
     A check with an argument `rows` gets the rows of trained networks kept for this claim, unless it is called with
@@ -81,19 +83,22 @@ def checks(claim_id: str) -> Callable[[Callable[..., Outcome]], Callable[..., Ou
     verdict, never a traceback.
     """
 
-    def enter(check: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    def enter(check: Callable[..., Measured]) -> Callable[..., Outcome]:
         by_rows = "rows" in inspect.signature(check).parameters
+        text = _TEXTS[claim_id]
 
         @wraps(check)
         def checked(**arguments: Any) -> Outcome:
             if by_rows:
                 arguments.setdefault("rows", rows_of(claim_id))
             try:
-                return check(**arguments)
+                measured = check(**arguments)
+                summary = measured.summary or text["evidence"].format(**measured.numbers, **measured.said)
             except (ArithmeticError, ValueError, np.linalg.LinAlgError, SoftscopeError) as error:
                 return Outcome(CONTRADICTED, f"failed: the check broke off ({error})", {"failed": [str(error)]})
+            return decide(measured.verdict or text["expected"], summary, measured.numbers, measured.tests)
 
-        CLAIMS[claim_id] = Claim(claim_id, checked, **_TEXTS[claim_id])
+        CLAIMS[claim_id] = Claim(claim_id, checked, **text)
         return checked
 
     return enter
@@ -104,7 +109,7 @@ def decide(verdict: str, summary: str, numbers: Mapping[str, Any], tests: Mappin
     failed = [name for name, passed in tests.items() if not passed]
     if failed:
         return Outcome(CONTRADICTED, f"failed: {'; '.join(failed)}", {**numbers, "failed": failed})
-    return Outcome(verdict, summary, {**numbers, "tests": list(tests)})
+    return Outcome(verdict, summary, {**numbers, "tests": list(tests)} if tests else dict(numbers))
 
 
 def registered() -> tuple[Claim, ...]:

@@ -4,7 +4,6 @@ The rows travel in the package (`evidence`), so that a verdict is the same in ev
 whatever the number of OOD sets it met. How rows decide is said by each claim's `rule`; nothing is trained here.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,10 @@ import numpy as np
 from ...arrays import Floats
 from ...geometry import simplex
 from ...metrics import mean_interval
-from .evidence import Rows
-from .order import log_odds_of
-from .register import APPROXIMATE, CONDITIONS, FAILS, HOLDS, UNDECIDED, Outcome, checks, decide
-from .strength import mental_exponent
+from .evidence import EvidenceRows
+from .order import Exponent, log_odds_of, mental_exponent
+from .register import CONDITIONS, FAILS, HOLDS, UNDECIDED, Measured, checks
 
-Exponent = Callable[[Floats, int], Floats]
 # Fewer networks trained alike say nothing about their mean or their variance (T26, T34).
 ENOUGH_ALIKE = 5
 # The paper trains ResNet18 for 100 epochs; alignment of features and weights grows late (T30).
@@ -25,7 +22,7 @@ ENOUGH_EPOCHS = 50
 
 
 @checks("T19")
-def check_mental(*, rows: Rows, exponent: Exponent = mental_exponent) -> Outcome:
+def check_mental(*, rows: EvidenceRows, exponent: Exponent = mental_exponent) -> Measured:
     """T19: E5 equals U_max where its assumptions hold; `spearman` (of U_mental and U_max) on trained networks."""
     error = 0.0
     for classes in (2, 3, 10, 100):
@@ -36,21 +33,24 @@ def check_mental(*, rows: Rows, exponent: Exponent = mental_exponent) -> Outcome
     if not rows:
         return _undecided("no trained network bears on it")
     agreement = np.array([own["spearman"].mean() for own in by_network(rows, "spearman").values()])
-    return decide(
-        APPROXIMATE,
-        f"equal to U_max under its assumptions, to {error:.0e}; on {len(agreement)} trained networks, each counted "
-        f"once, its rank agreement with U_max is {np.median(agreement):.2f} (median), {agreement.min():.2f} to "
-        f"{agreement.max():.2f}",
-        {"error": error, "networks": len(agreement), "rows": len(rows), "spearman_range": _ends(agreement)},
+    median = float(np.median(agreement))
+    return Measured(
+        {
+            "error": error,
+            "networks": len(agreement),
+            "rows": len(rows),
+            "spearman_range": [agreement.min(), agreement.max()],
+        },
         {
             "under its assumptions the model equals U_max": error < 1e-9,
-            "it agrees with U_max better than chance": float(np.median(agreement)) > 0.2,
+            "it agrees with U_max better than chance": median > 0.2,
         },
+        {"median": median},
     )
 
 
 @checks("T23")
-def check_entropy_preferred(*, rows: Rows) -> Outcome:
+def check_entropy_preferred(*, rows: EvidenceRows) -> Measured:
     """T23: `difference` = AUROC of U_entropy less that of U_max, with its paired interval `low`..`high`."""
     networks = by_network(rows, "difference", "low", "high")
     if len(networks) < 2:
@@ -61,19 +61,20 @@ def check_entropy_preferred(*, rows: Rows) -> Outcome:
         [np.sqrt((((own["high"] - own["low"]) / 2) ** 2).sum()) / len(own["low"]) for own in networks.values()]
     )
     better, worse = int((means > halves).sum()), int((means < -halves).sum())
-    verdict = (HOLDS if worse == 0 else CONDITIONS) if better > worse else FAILS if worse > better else UNDECIDED
-    up, down = means[means > 0], means[means < 0]
-    return Outcome(
-        verdict,
-        f"of {len(networks)} networks, each counted once, U_entropy is better for {better} and worse for {worse} "
-        f"beyond the paired interval, undecided for {len(networks) - better - worse}; where it gains the mean is "
-        f"{_points(up)}, where it loses {_points(down)}; it loses for {_named(networks, means < -halves)}",
+    return Measured(
         {"networks": len(networks), "rows": len(rows), "better": better, "worse": worse},
+        said={
+            "undecided": len(networks) - better - worse,
+            "gain": _points(means[means > 0]),
+            "loss": _points(means[means < 0]),
+            "losers": _named(networks, means < -halves),
+        },
+        verdict=(HOLDS if worse == 0 else CONDITIONS) if better > worse else FAILS if worse > better else UNDECIDED,
     )
 
 
 @checks("T24")
-def check_saturation(*, rows: Rows, absent: float = 0.01, minor: float = 0.2) -> Outcome:
+def check_saturation(*, rows: EvidenceRows, absent: float = 0.01, minor: float = 0.2) -> Measured:
     """T24: `equal_share` = share of equal float32 scores, `lost` = AUROC that rounding costs; `network`: the family."""
     families = {"resnet": "ResNet18", "efficient": "EfficientNet"}
     own = {name: [row for row in rows if key in str(row["network"]).lower()] for key, name in families.items()}
@@ -83,36 +84,37 @@ def check_saturation(*, rows: Rows, absent: float = 0.01, minor: float = 0.2) ->
     networks = {name: len({row["network"] for row in each}) for name, each in own.items()}
     lost = max((row["lost"] for each in own.values() for row in each if "lost" in row), default=float("nan"))
     by_share = {"ResNet18": share["ResNet18"] < absent, "EfficientNet": share["EfficientNet"] < minor}
-    said = {True: "holds", False: "does not hold"}
-    return Outcome(
-        HOLDS if all(by_share.values()) else FAILS,
-        f"first rule, the share of equal float32 scores: {share['ResNet18']:.2%} at most in {networks['ResNet18']} "
-        f"ResNet18 (absent: below {absent:.0%}; {said[by_share['ResNet18']]}), {share['EfficientNet']:.2%} in "
-        f"{networks['EfficientNet']} EfficientNets (minor: below {minor:.0%}; {said[by_share['EfficientNet']]}); "
-        f"second rule, added after these numbers were seen, the AUROC that rounding costs: {100 * lost:.2f} points "
-        f"at most (minor: below 0.5; {said[lost < 0.005]})",
+    return Measured(
         {"largest_equal_share": share, "networks": networks, "rows": len(rows), "largest_loss": lost},
+        said={
+            "absent": absent,
+            "minor": minor,
+            "resnet": HOLDS if by_share["ResNet18"] else FAILS,
+            "efficientnet": HOLDS if by_share["EfficientNet"] else FAILS,
+            "points": 100 * lost,
+            "second": HOLDS if lost < 0.005 else FAILS,
+        },
+        verdict=HOLDS if all(by_share.values()) else FAILS,
     )
 
 
 @checks("T25")
-def check_skewness(*, rows: Rows) -> Outcome:
+def check_skewness(*, rows: EvidenceRows) -> Measured:
     """T25: `skewness` of the cosines between weights of a head with `classes` classes."""
     many = [row for row in rows if row["classes"] >= 100]
     if len(many) < 2:
         return _undecided(f"{len(many)} heads with 100 classes or more bear on it")
     skewness = np.array([row["skewness"] for row in many])
     positive = int((skewness > 0).sum())
-    return Outcome(
-        HOLDS if positive == len(many) else FAILS if 2 * positive <= len(many) else UNDECIDED,
-        f"skewness of cos(w_i, w_j) with 100 classes or more: {skewness.min():+.2f} to {skewness.max():+.2f} in "
-        f"{len(many)} heads, positive in {positive}",
+    return Measured(
         {"heads": len(many), "positive": positive, "skewness": skewness.tolist()},
+        said={"least": skewness.min(), "most": skewness.max()},
+        verdict=HOLDS if positive == len(many) else FAILS if 2 * positive <= len(many) else UNDECIDED,
     )
 
 
 @checks("T26")
-def check_ensemble(*, rows: Rows) -> Outcome:
+def check_ensemble(*, rows: EvidenceRows) -> Measured:
     """T26: `rises`, of each network trained alike the mean entropy on OOD less that on test inputs; one row per set."""
     enough = [row for row in rows if len(row.get("rises", ())) >= ENOUGH_ALIKE]
     if not enough:
@@ -124,40 +126,35 @@ def check_ensemble(*, rows: Rows) -> Outcome:
         )
     spans = [interval(row["rises"]) for row in enough]
     rising, falling = (sum(span[1] > 0 for span in spans), sum(span[2] < 0 for span in spans))
-    verdict = HOLDS if rising == len(enough) else FAILS if falling > 0 else UNDECIDED
-    least = min(spans)
-    return Outcome(
-        verdict,
-        f"over {min(len(row['rises']) for row in enough)} or more networks trained alike the mean entropy rises on OOD "
-        f"data in {rising} of {len(enough)} settings and falls in {falling}, beyond the interval over networks; least "
-        f"{least[0]:+.3f} nats [{least[1]:.3f}, {least[2]:.3f}]",
+    return Measured(
         {"settings": len(enough), "rising": rising, "falling": falling, "intervals": [list(span) for span in spans]},
+        said={"fewest": min(len(row["rises"]) for row in enough), "least": min(spans)},
+        verdict=HOLDS if rising == len(enough) else FAILS if falling > 0 else UNDECIDED,
     )
 
 
 @checks("T30")
-def check_alignment(*, rows: Rows, least: float = 0.9) -> Outcome:
+def check_alignment(*, rows: EvidenceRows, least: float = 0.9) -> Measured:
     """T30: `largest_cosine` = median of max_i cos(w_i, z) of known inputs, `epochs` = how long the network trained."""
     values = np.array([row["largest_cosine"] for row in rows])
     long = np.array([row["epochs"] >= ENOUGH_EPOCHS for row in rows], bool)
     if long.sum() < 2:
-        brief = f"; {len(rows)} briefly trained networks have {_range(values)}" if len(rows) else ""
+        brief = f"; {len(rows)} briefly trained networks have {min(values):.2f} to {max(values):.2f}" if rows else ""
         return _undecided(
             f"it is about networks trained for 100 epochs, of which {long.sum()} with {ENOUGH_EPOCHS} or more are at "
             f"hand{brief}, where the claim needs {least}",
             networks=len(rows),
         )
     mean, low, high = interval(values[long])
-    return Outcome(
-        HOLDS if low > least else FAILS if high < least else UNDECIDED,
-        f"median of max cos over known inputs: {mean:.2f} [{low:.2f}, {high:.2f}] over {long.sum()} networks of "
-        f"{ENOUGH_EPOCHS} epochs or more, against about 1 (at least {least})",
+    return Measured(
         {"networks": int(long.sum()), "values": values[long].tolist(), "interval": [mean, low, high]},
+        said={"epochs": ENOUGH_EPOCHS, "least": least},
+        verdict=HOLDS if low > least else FAILS if high < least else UNDECIDED,
     )
 
 
 @checks("T31")
-def check_falling(*, rows: Rows) -> Outcome:
+def check_falling(*, rows: EvidenceRows) -> Measured:
     """T31: `norm` and `familiarity`, AUROC in percent of -norm(z) and of -max cos for a network and an OOD set."""
     names = ("norm", "familiarity")
     networks = by_network(rows, *names)
@@ -165,22 +162,20 @@ def check_falling(*, rows: Rows) -> Outcome:
         return _undecided(f"{len(networks)} trained networks bear on it")
     spans = {name: interval([own[name].mean() for own in networks.values()]) for name in names}
     below = {name: sum(row[name] < 50.0 for row in rows) for name in names}
-    either = sum(min(row["norm"], row["familiarity"]) < 50.0 for row in rows)
     holds = all(span[1] > 50.0 for span in spans.values())
     fails = any(span[2] < 50.0 for span in spans.values())
-    said = ", ".join(
+    areas = ", ".join(
         f"{name} {mean:.1f} % [{low:.1f}, {min(high, 100.0):.1f}]" for name, (mean, low, high) in spans.items()
     )
-    return Outcome(
-        HOLDS if holds else FAILS if fails else UNDECIDED,
-        f"AUROC over {len(networks)} networks: {said}; either is below 50 % in {either} of {len(rows)} pairs (norm "
-        f"{below['norm']}, familiarity {below['familiarity']}): a tendency, not a rule",
+    return Measured(
         {"networks": len(networks), "pairs": len(rows), "below_half": below, "intervals": spans},
+        said={"areas": areas, "either": sum(min(row["norm"], row["familiarity"]) < 50.0 for row in rows)},
+        verdict=HOLDS if holds else FAILS if fails else UNDECIDED,
     )
 
 
 @checks("T33")
-def check_filter(*, rows: Rows, most: float = 0.01) -> Outcome:
+def check_filter(*, rows: EvidenceRows, most: float = 0.01) -> Measured:
     """T33: `p_value` that the surest noise looks like its class, `above_digit`: noise surer than the median digit."""
     if len(rows) < 2:
         return _undecided(f"{len(rows)} scans of noise bear on it")
@@ -188,19 +183,20 @@ def check_filter(*, rows: Rows, most: float = 0.01) -> Outcome:
     above = [row["above_digit"] for row in rows if row.get("above_digit") is not None]
     confident = [row["above_0.9"] for row in rows]
     general = bool(above) and max(above) < most
-    verdict = (HOLDS if general else CONDITIONS) if all(alike) else FAILS if not any(alike) else UNDECIDED
-    return Outcome(
-        verdict,
-        f"the surest of 2^27 noise inputs look like their class in {sum(alike)} of {len(rows)} networks (p <= 0.01); "
-        f"but {_percent(min(confident))} to {_percent(max(confident))} of all noise has confidence above 0.9, and "
-        f"{_percent(max(above, default=0.0))} is surer than the median digit (below {most:.0%} would be a filter of "
-        "noise in general): it holds for the extremes, not for noise in general",
+    return Measured(
         {"networks": len(rows), "alike": sum(alike), "above_median_digit": above, "above_0.9": confident},
+        said={
+            "least": _percent(min(confident)),
+            "largest": _percent(max(confident)),
+            "above": _percent(max(above, default=0.0)),
+            "most": most,
+        },
+        verdict=(HOLDS if general else CONDITIONS) if all(alike) else FAILS if not any(alike) else UNDECIDED,
     )
 
 
 @checks("T34")
-def check_ambiguity(*, rows: Rows) -> Outcome:
+def check_ambiguity(*, rows: EvidenceRows) -> Measured:
     """T34: one row per share of `ambiguous` training inputs, over networks trained alike.
 
     `spreads`: the rise of the variance of entropies on OOD inputs, as one jackknife value per network; `entropy` and
@@ -218,17 +214,19 @@ def check_ambiguity(*, rows: Rows) -> Outcome:
     apart = interval(np.subtract(first["entropy"], last["entropy"]) - np.subtract(first["density"], last["density"]))
     rises, spoils = all(span[1] > 0 for span in spans), lost["entropy"][1] > 1.0 and apart[1] > 1.0
     denied = any(span[2] < 0 for span in spans) or lost["entropy"][2] < 1.0 or apart[2] < 1.0
-    return Outcome(
-        HOLDS if rises and spoils else FAILS if denied else UNDECIDED,
-        f"the variance of the entropies over {len(last['entropy'])} networks trained alike is higher on OOD inputs in "
-        f"{sum(span[1] > 0 for span in spans)} of {len(enough)} settings; from {_percent(first['ambiguous'])} to "
-        f"{_percent(last['ambiguous'])} ambiguous training inputs U_entropy loses {_span(lost['entropy'])} points of "
-        f"AUROC, U_density {_span(lost['density'])}, the difference is {_span(apart)} (the claim needs more than 1)",
+    return Measured(
         {"settings": len(enough), "rise_of_variance": spans, "lost": lost, "softmax_less_density": apart},
+        said={
+            "alike": len(last["entropy"]),
+            "rising": sum(span[1] > 0 for span in spans),
+            "first": _percent(first["ambiguous"]),
+            "last": _percent(last["ambiguous"]),
+        },
+        verdict=HOLDS if rises and spoils else FAILS if denied else UNDECIDED,
     )
 
 
-def by_network(rows: Rows, *columns: str) -> dict[str, dict[str, Floats]]:
+def by_network(rows: EvidenceRows, *columns: str) -> dict[str, dict[str, Floats]]:
     """The columns of each network's rows, gathered: a network counts once."""
     gathered: dict[str, dict[str, list[float]]] = {}
     for row in rows:
@@ -244,16 +242,8 @@ def interval(values: Any) -> tuple[float, float, float]:
     return over.value, over.low, over.high
 
 
-def _undecided(reason: str, **numbers: Any) -> Outcome:
-    return Outcome(UNDECIDED, reason, {"networks": 0, **numbers})
-
-
-def _ends(values: Floats) -> list[float]:
-    return [float(values.min()), float(values.max())]
-
-
-def _range(values: Floats) -> str:
-    return f"{values.min():.2f} to {values.max():.2f}"
+def _undecided(reason: str, **numbers: Any) -> Measured:
+    return Measured({"networks": 0, **numbers}, verdict=UNDECIDED, summary=reason)
 
 
 def _points(values: Floats) -> str:
@@ -262,10 +252,6 @@ def _points(values: Floats) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
-
-
-def _span(span: tuple[float, float, float]) -> str:
-    return f"{span[0]:.1f} [{span[1]:.1f}, {span[2]:.1f}]"
 
 
 def _named(networks: dict[str, Any], chosen: Any) -> str:

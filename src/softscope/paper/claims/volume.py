@@ -17,8 +17,8 @@ from ...arrays import Floats
 from ...estimators.softmax import log_entropy
 from ...geometry import KnownMixture, optimal_structure, uniform_in_ball, uniform_on_sphere, valid_threshold
 from ...head import Head
-from .evidence import Rows
-from .register import CONDITIONS, Outcome, checks, decide
+from .evidence import EvidenceRows
+from .register import Measured, checks
 from .trained import by_network
 
 Builder = Callable[[int, int], Floats]
@@ -26,8 +26,10 @@ RADII = (1.0, 2.0, 5.0)
 _SIZES = ((2, 2), (3, 2), (3, 3), (4, 3), (4, 8), (5, 8), (10, 16))
 _DIRECTIONS = 1024
 EPSILON = 0.05
-Density = Callable[[KnownMixture, NDArray], Floats]
+DensityScore = Callable[[KnownMixture, NDArray], Floats]
 Threshold = Callable[[Floats, float], float]
+Flags = dict[str, float]
+SHARES = ("both", "softmax_only", "density_only", "neither")
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,10 @@ def optimal_weights(classes: int, features: int) -> Floats:
 
 
 @checks("T17")
-def check_volume(*, optimal: Builder = optimal_weights, structures: int = 1000, seed: int = 17) -> Outcome:
+def check_volume(*, optimal: Builder = optimal_weights, structures: int = 1000, seed: int = 17) -> Measured:
     """T17: the optimal structure against random ones, against all angles for K = 3 in the plane, a rival for K = 4."""
     rng = np.random.default_rng(seed)
     compared = [compare(k, h, c, structures, rng, optimal) for k, h in _SIZES for c in (1.0, 3.0, 10.0)]
-    drawn = structures * len(compared)
     best_z = max(one.best_z for one in compared)
     ratio = float(
         np.median([one.random.mean() / max(one.optimal.mean(), 1e-9) for one in compared if one.optimal.any()])
@@ -57,14 +58,9 @@ def check_volume(*, optimal: Builder = optimal_weights, structures: int = 1000, 
     planar = max(planar_excess(c, radius, optimal) for c in (1.0, 2.0, 3.0, 10.0) for radius in RADII)
     rival = {c: [rival_gain(c, radius, optimal) for radius in RADII] for c in (2.0, 3.0, 20.0)}
     lead, error = rival[2.0][0]
-    return decide(
-        CONDITIONS,
-        f"larger than each of {drawn:,} random structures at radius 1, 2 and 5 c_2 (theirs are {ratio:.0%} of its "
-        "size, median over sizes); the best of all angles for K = 3 in the plane; but for K = 4, H = 3 and norm(w) "
-        f"c_2 = 2 two opposite pairs at right angles have a larger region, by {lead:.4f} of the ball of radius c_2 "
-        f"(error {error:.0e})",
+    return Measured(
         {
-            "random_structures": drawn,
+            "random_structures": structures * len(compared),
             "seed": seed,
             "sizes": [list(size) for size in _SIZES],
             "directions": _DIRECTIONS,
@@ -79,6 +75,7 @@ def check_volume(*, optimal: Builder = optimal_weights, structures: int = 1000, 
             "for K = 4 and moderate strength two opposite pairs do better": lead > 0.001 and lead > 10 * error,
             "at large strength they do not": all(gain < -error for gain, error in rival[20.0]),
         },
+        {"lead": lead, "error": error},
     )
 
 
@@ -169,64 +166,25 @@ def u_density(mixture: KnownMixture, z: NDArray) -> Floats:
     return -mixture.log_density(z)
 
 
-@dataclass(frozen=True)
-class Flags:
-    """Shares of reference points flagged by both, softmax only, density only and neither; accuracy of the head.
-
-    `fresh_softmax` and `fresh_density`: shares of fresh inputs like training that each flags; epsilon, if all is right.
-    """
-
-    accuracy: float
-    both: float
-    softmax_only: float
-    density_only: float
-    neither: float
-    fresh_softmax: float
-    fresh_density: float
-
-    @property
-    def density_given_softmax(self) -> float:
-        """Of what softmax flags, the share that density flags too (1 where softmax flags nothing)."""
-        total = self.both + self.softmax_only
-        return self.both / total if total > 0 else 1.0
-
-    @property
-    def softmax_given_density(self) -> float:
-        """Of what density flags, the share that softmax flags too."""
-        total = self.both + self.density_only
-        return self.both / total if total > 0 else 1.0
-
-
 @checks("T21")
 def check_flags(
     *,
-    rows: Rows,
-    density: Density = u_density,
+    rows: EvidenceRows,
+    density: DensityScore = u_density,
     threshold: Threshold = valid_threshold,
     trials: int = 8,
     seed: int = 21,
-) -> Outcome:
+) -> Measured:
     """T21: the four shares for random Gaussian classes at several distances and two references; trained networks."""
     rng = np.random.default_rng(seed)
-    table: list[Any] = []
     sizes, distances = ((2, 2), (3, 2), (3, 8), (10, 16)), (1.0, 2.0, 4.0, 8.0)
-    for (classes, size), distance, reference in product(sizes, distances, ("ball", "gaussian")):
-        case = (classes, size, distance, reference)
-        table.append((*case, [four_shares(*case, rng, density, threshold) for _ in range(trials)]))
+    settings = [(k, h, c, of) for (k, h), c, of in product(sizes, distances, ("ball", "gaussian"))]
+    table = {case: [four_shares(*case, rng, density, threshold) for _ in range(trials)] for case in settings}
     wide, near = (_summary(table, reference, 0.999, 1.0) for reference in ("ball", "gaussian"))
     mixed = _summary(table, "gaussian", 0.0, 0.9)
-    fresh = {
-        name: float(np.mean([getattr(flags, name) for *_, cases in table for flags in cases]))
-        for name in ("fresh_softmax", "fresh_density")
-    }
-    said, networks = trained_flags(rows)
-    return decide(
-        CONDITIONS,
-        "classes apart (accuracy 99.9 %), OOD points in a wide ball: density flags "
-        f"{wide['density_given_softmax']:.0%} of what softmax flags, softmax {wide['softmax_given_density']:.0%} of "
-        f"what density flags; OOD points as close as training itself: {near['density_given_softmax']:.0%} and "
-        f"{near['softmax_given_density']:.0%}; close, and classes that overlap (accuracy below 90 %): "
-        f"{mixed['density_given_softmax']:.0%}; {said}",
+    fresh = _means([flags for cases in table.values() for flags in cases], "fresh_softmax", "fresh_density")
+    on_networks, networks = trained_flags(rows)
+    return Measured(
         {
             "mixtures": len(table) * trials,
             "seed": seed,
@@ -236,7 +194,13 @@ def check_flags(
             "overlapping_near": mixed,
             "fresh_inputs_flagged": fresh,
             "trained_networks": networks,
-            "shares": [_as_row(*row) for row in table],
+            "shares": [
+                {
+                    **dict(zip(("K", "H", "distance", "reference"), case)),
+                    **{name: round(mean, 4) for name, mean in _means(flags, "accuracy", *SHARES).items()},
+                }
+                for case, flags in table.items()
+            ],
         },
         {
             "each score flags 5 % of fresh inputs like training": max(abs(s - 0.05) for s in fresh.values()) < 0.004,
@@ -245,18 +209,22 @@ def check_flags(
             and near["density_given_softmax"] > near["softmax_given_density"] + 0.05,
             "overlapping classes are a counterexample": mixed["density_given_softmax"] < 0.5,
         },
+        {"on_networks": on_networks},
     )
 
 
-def _summary(table: list[Any], reference: str, low: float, high: float) -> dict[str, float]:
+def _summary(table: dict[Any, list[Flags]], reference: str, low: float, high: float) -> Flags:
     """Means over the mixtures of one reference whose head has an accuracy in low..high."""
-    mine = [cases for _, _, _, kind, cases in table if kind == reference]
-    chosen = [flags for cases in mine for flags in cases if low <= flags.accuracy <= high]
-    names = ("density_given_softmax", "softmax_given_density", "softmax_only", "density_only")
-    return {name: float(np.mean([getattr(flags, name) for flags in chosen])) for name in names}
+    mine = [flags for (*_, kind), cases in table.items() if kind == reference for flags in cases]
+    chosen = [flags for flags in mine if low <= flags["accuracy"] <= high]
+    return _means(chosen, "density_given_softmax", "softmax_given_density", "softmax_only", "density_only")
 
 
-def trained_flags(rows: Rows) -> tuple[str, dict[str, Any]]:
+def _means(cases: list[Flags], *names: str) -> Flags:
+    return {name: float(np.mean([flags[name] for flags in cases])) for name in names}
+
+
+def trained_flags(rows: EvidenceRows) -> tuple[str, dict[str, Any]]:
     """T21 on trained networks, each counted once: what softmax alone flags, against what density alone flags.
 
     Only rows whose thresholds come from inputs that the density was not fitted on: on its own rows a density is lower
@@ -282,10 +250,14 @@ def four_shares(
     distance: float,
     reference: str,
     rng: np.random.Generator,
-    density: Density = u_density,
+    density: DensityScore = u_density,
     threshold: Threshold = valid_threshold,
 ) -> Flags:
-    """Classes N(mu_i, S), norm(mu_i) = distance; the head is the Bayes classifier, which is linear; 4000 points each.
+    """Shares of reference points flagged by both, softmax only, density only and neither; accuracy of the head.
+
+    Classes N(mu_i, S), norm(mu_i) = distance; the head is the Bayes classifier, which is linear; 4000 points each.
+    `density_given_softmax`: of what softmax flags, the share that density flags too (1 where softmax flags nothing).
+    `fresh_softmax` and `fresh_density`: shares of fresh inputs like training that each flags; epsilon, if all is right.
 
     Reference points: uniform in a ball of 1.5 times the radius that holds 95 % of training, or one Gaussian with the
     mean and covariance of all training data.
@@ -301,9 +273,16 @@ def four_shares(
     most = threshold(log_entropy(head.logits(train)), EPSILON), threshold(density(mixture, train), EPSILON)
     soft, soft_fresh = (log_entropy(head.logits(rows)) > most[0] for rows in (z, fresh))
     dense, dense_fresh = (density(mixture, rows) > most[1] for rows in (z, fresh))
-    accuracy = float((head.logits(train).argmax(axis=1) == labels).mean())
-    parts = (soft & dense, soft & ~dense, ~soft & dense, ~soft & ~dense, soft_fresh, dense_fresh)
-    return Flags(accuracy, *(float(part.mean()) for part in parts))
+    parts = (soft & dense, soft & ~dense, ~soft & dense, ~soft & ~dense)
+    both, softmax_only, density_only, _ = shares = [float(part.mean()) for part in parts]
+    return {
+        "accuracy": float((head.logits(train).argmax(axis=1) == labels).mean()),
+        **dict(zip(SHARES, shares)),
+        "density_given_softmax": both / (both + softmax_only) if both + softmax_only > 0 else 1.0,
+        "softmax_given_density": both / (both + density_only) if both + density_only > 0 else 1.0,
+        "fresh_softmax": float(soft_fresh.mean()),
+        "fresh_density": float(dense_fresh.mean()),
+    }
 
 
 def bayes_case(classes: int, size: int, distance: float, rng: np.random.Generator) -> tuple[Head, KnownMixture]:
@@ -316,9 +295,3 @@ def bayes_case(classes: int, size: int, distance: float, rng: np.random.Generato
     weight = np.linalg.solve(covariance, means.T).T
     head = Head(weight, -0.5 * (weight * means).sum(axis=1))
     return head, KnownMixture(np.full(classes, 1.0 / classes), means, np.stack([covariance] * classes))
-
-
-def _as_row(classes: int, size: int, distance: float, reference: str, cases: list[Flags]) -> dict[str, object]:
-    names = ("accuracy", "both", "softmax_only", "density_only", "neither")
-    means = {name: round(float(np.mean([getattr(flags, name) for flags in cases])), 4) for name in names}
-    return {"K": classes, "H": size, "distance": distance, "reference": reference, **means}

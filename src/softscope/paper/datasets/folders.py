@@ -6,7 +6,7 @@
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,11 @@ def load(
     limit: int | None = None,
     seed: int = 0,
     size: int | None = None,
-    strict: bool = False,
 ) -> ImageSet:
     """A split of a catalogued data set.
 
     `classes` keeps these only, labelled by their position in the list; `limit` keeps at most so many rows, drawn evenly
-    over the classes with `seed`; `size` resizes the centre square. A corrupt image is named and left out, or, with
-    `strict`, an error.
+    over the classes with `seed`; `size` resizes the centre square. A corrupt image is named and left out.
     """
     entry = find(name)
     if entry.name == "digits":
@@ -67,7 +65,6 @@ def load(
         limit=limit,
         seed=seed,
         size=size,
-        strict=strict,
         channels=entry.channels,
         expected=entry.classes,
     )
@@ -97,18 +94,33 @@ def _digits(entry: DataSet, split: str) -> ImageSet:
 
 @dataclass(frozen=True)
 class SplitState:
-    """What there is of one split: its files, their rows, and the rows of the complete split."""
+    """What there is of one split: its files, their rows, the rows of the complete split, and why it can't be read."""
 
+    split: str
     files: tuple[Path, ...]
     rows: int
     complete_rows: int
+    problem: str | None = None
 
     @property
     def status(self) -> str:
-        """`complete`, `partial` or `absent`."""
-        if not self.files:
-            return "absent"
-        return "complete" if self.rows >= self.complete_rows else "partial"
+        """`complete`, `partial`, `absent` or `damaged`."""
+        if self.problem:
+            return "damaged"
+        if self.rows >= self.complete_rows:
+            return "complete"
+        return "partial" if self.files else "absent"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "split": self.split,
+            "status": self.status,
+            "rows": self.rows,
+            "complete_rows": self.complete_rows,
+            "folder": str(self.files[0].parent) if self.files else None,
+            "problem": self.problem,
+        }
 
 
 def search_folders() -> tuple[Path, ...]:
@@ -133,12 +145,12 @@ def download_folder(dataset: DataSet, splits: Sequence[str] = ()) -> Path:
 def split_state(dataset: DataSet, split: str) -> SplitState:
     """The split's files in the first folder that has it complete, else in the first that has any of it."""
     complete_rows = dataset.rows_of(split)
-    best = SplitState((), 0, complete_rows)
+    best = SplitState(split, (), 0, complete_rows)
     for folder in search_folders():
         files = split_files(folder / dataset.name, split)
         if not files or (best.files and best.status == "complete"):
             continue
-        state = SplitState(files, count_rows(files), complete_rows)
+        state = SplitState(split, files, count_rows(files), complete_rows)
         if not best.files or state.status == "complete":
             best = state
     return best
@@ -156,8 +168,9 @@ def require_files(dataset: DataSet, split: str) -> SplitState:
     """The split's state, or a SoftscopeError that says how to get it and where to put it."""
     state = split_state(dataset, split)
     if not state.files:
+        searched = " and ".join(map(str, search_folders()))
         raise SoftscopeError(
-            f"{dataset.name}: the {split} split isn't here (searched {_listed(search_folders())})",
+            f"{dataset.name}: the {split} split isn't here (searched {searched})",
             f"Run `softscope data get {dataset.name}`, or put {split}-00000-of-00001.parquet into "
             f"{download_folder(dataset)}",
         )
@@ -171,28 +184,16 @@ def require_files(dataset: DataSet, split: str) -> SplitState:
 
 
 @dataclass(frozen=True)
-class SplitRow:
-    """One split: `complete`, `partial`, `absent` or `damaged`, its rows here and in the complete set, its folder."""
-
-    split: str
-    status: str
-    rows: int
-    complete_rows: int
-    folder: str | None
-    problem: str | None = None
-
-
-@dataclass(frozen=True)
 class DataSetRow:
     """One data set and the state of its splits."""
 
     entry: DataSet
-    splits: tuple[SplitRow, ...]
+    splits: tuple[SplitState, ...]
 
     @property
     def status(self) -> str:
         """The splits' common state; `partial` where they differ and something is there; `damaged` if one is."""
-        states = {row.status for row in self.splits}
+        states = {state.status for state in self.splits}
         if len(states) == 1:
             return states.pop()
         return "damaged" if "damaged" in states else "partial"
@@ -212,29 +213,24 @@ class DataSetRow:
             "citation": entry.citation,
             "note": entry.note,
             "sources": [source.kind for source in entry.sources],
-            "splits": [asdict(row) for row in self.splits],
+            "splits": [state.to_dict() for state in self.splits],
         }
 
 
 def overview() -> list[DataSetRow]:
     """Every data set of the catalogue with what is there of it."""
-    return [DataSetRow(entry, tuple(_split_row(entry, split) for split in entry.splits)) for entry in CATALOG]
+    return [DataSetRow(entry, tuple(_readable_state(entry, split) for split in entry.splits)) for entry in CATALOG]
 
 
-def _split_row(entry: DataSet, split: str) -> SplitRow:
+def _readable_state(entry: DataSet, split: str) -> SplitState:
+    """The split's state; one whose files can't be read is damaged."""
     complete = entry.splits[split]
     if entry.name == "digits":
-        return SplitRow(split, "complete", complete, complete, None)
+        return SplitState(split, (), complete, complete)
     try:
-        state = split_state(entry, split)
+        return split_state(entry, split)
     except SoftscopeError as error:
-        return SplitRow(split, "damaged", 0, complete, None, str(error))
-    folder = str(state.files[0].parent) if state.files else None
-    return SplitRow(split, state.status, state.rows, complete, folder)
-
-
-def _listed(folders: Sequence[Path]) -> str:
-    return " and ".join(str(folder) for folder in folders)
+        return SplitState(split, (), 0, complete, str(error))
 
 
 def _writable(folder: Path) -> bool:

@@ -77,7 +77,7 @@ def _commit(api: Any, hub: HubFiles, progress: Progress) -> Any:
 def _stated_digests(hub: HubFiles, split: str, info: Any) -> dict[str, str]:
     """The split's files at the pinned commit with the sha256 the hub states for each."""
     pattern = f"{hub.folder}/{split}-*.parquet"
-    stated = {file.rfilename: _stated_sha256(file) for file in info.siblings or ()}
+    stated = {file.rfilename: file.lfs.sha256 if file.lfs else "" for file in info.siblings or ()}
     digests = {name: stated[name] for name in sorted(stated) if fnmatchcase(name, pattern)}
     if not digests:
         raise SoftscopeError(f"{hub.repo} holds no {pattern}")
@@ -132,8 +132,3 @@ def _reason(error: Exception, status: int | None) -> str:
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
         return f"{error.strerror}"
     return f"the hub answered {status}" if status else f"no answer from the hub ({first_line(error)[:120]})"
-
-
-def _stated_sha256(file: Any) -> str:
-    lfs = getattr(file, "lfs", None)
-    return str((lfs.get("sha256") if isinstance(lfs, dict) else getattr(lfs, "sha256", None)) or "")

@@ -15,6 +15,7 @@ from ...files import write_bytes, write_json
 from ...provenance import Stopwatch
 from ...runs import Store
 from ..training import TrainSettings
+from .networks import Images, NetworkPlan
 from .verdict import Row
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ class Settings:
         """Adam at 1e-3 with these settings' epochs, seed, threads, and their batch and precision if they have any."""
         own = {name: getattr(self, name) for name in ("epochs", "batch", "seed", "threads") if hasattr(self, name)}
         return TrainSettings(**own, precision=getattr(self, "precision", "float32"))
+
+    def network(self, data: Images, ood: Images) -> NetworkPlan:
+        """The plan of a network that learns `data`: these settings' `net` with their `features`, and their training."""
+        own: Any = self
+        config = {"features": own.features}
+        return NetworkPlan(data=data, ood=(ood,), net=own.net, config=config, training=self.training())
 
 
 @dataclass(frozen=True)

@@ -10,26 +10,23 @@ U_density: 1 = C - B, 2 = D - C, 3 = 100 - D.
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Floats
-from ...canonical import fingerprint, parse_json, plain
-from ...diagnosis import cause_sizes, diagnose
+from ...diagnosis import Diagnosis, cause_sizes, diagnose
 from ...estimators import Density, Estimator, estimator, scores
 from ...estimators.softmax import entropy, log_entropy
 from ...features import FeatureSet
-from ...files import existing_file, reading
 from ...geometry import structure_report, valid_threshold
 from ...head import Head
 from ...metrics import auroc, auroc_difference, balanced
 from ...runs import Draft, StepResult, Store
-from .judgement import Judged, NotInStore
-from .networks import NetworkPlan, TrainedNetwork, is_trained, trained
+from .judgement import Detected, Judged
+from .networks import NetworkPlan, TrainedNetwork, trained, wall_time
 
 OF_LOGITS = ("max", "entropy", "cool")
 FITTED = ("density", "mental", "norm", "familiarity")
@@ -49,105 +46,6 @@ def source(*parts: Callable[..., Any]) -> str:
     return hashlib.sha256("".join(inspect.getsource(part) for part in parts).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class Detected:
-    """A trained network and the steps that measured it against its OOD sets. Small, picklable."""
-
-    network: TrainedNetwork
-    steps: tuple[StepResult, ...]
-
-    @property
-    def plan(self) -> NetworkPlan:
-        """What determined the network."""
-        return self.network.plan
-
-    @property
-    def in_store(self) -> bool:
-        """Whether its weights and features are at hand."""
-        return True
-
-    @cached_property
-    def numbers(self) -> dict[str, Any]:
-        """What `detection` and further steps measured."""
-        return {name: value for step in self.steps for name, value in step.json().items()}
-
-    @property
-    def subsets(self) -> list[str]:
-        """The data sets it used in part."""
-        used: list[str] = self.network.numbers["subsets"]
-        return used
-
-    def record(self) -> dict[str, Any]:
-        """What a result keeps of it, for `KeptDetection`."""
-        return {"numbers": self.numbers, "seconds": self.seconds, "subsets": self.subsets}
-
-    @property
-    def seconds(self) -> float:
-        """Wall time of training, extraction and measuring, whenever they ran."""
-        return self.network.seconds + sum(float(step.provenance.get("seconds", 0.0)) for step in self.steps)
-
-    @property
-    def ood(self) -> FeatureSet:
-        """Features of the OOD set."""
-        return self.network.ood[self.network.plan.ood[0].name]
-
-    @property
-    def title(self) -> str:
-        """'mnist against fashion_mnist'."""
-        return f"{self.plan.data.name} against {self.plan.ood[0].name}"
-
-    @property
-    def seed(self) -> int:
-        """The seed of its run."""
-        return self.plan.training.seed
-
-
-@dataclass(frozen=True)
-class KeptDetection(NotInStore, Detected):
-    """What a result kept of a network (`Detected.record`) that the store lacks."""
-
-    network: TrainedNetwork = field(init=False, repr=False)
-    steps: tuple[StepResult, ...] = field(init=False, repr=False)
-    known: NetworkPlan
-    kept: dict[str, Any]
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """What was measured of it."""
-        numbers: dict[str, Any] = self.kept["numbers"]
-        return numbers
-
-    @property
-    def subsets(self) -> list[str]:
-        """The data sets it used in part."""
-        used: list[str] = self.kept["subsets"]
-        return used
-
-    @property
-    def seconds(self) -> float:
-        """Wall time of training, extraction and measuring."""
-        return float(self.kept["seconds"])
-
-
-def record_name(plan: NetworkPlan) -> str:
-    """The file beside a result that keeps what was judged of a network: named by all that determines it."""
-    return f"networks/{plan.data.name}-{plan.training.seed}-{fingerprint(plain(plan, 'plan'))[:12]}.json"
-
-
-def kept_detection(store: Store, experiment: str, plan: NetworkPlan) -> KeptDetection | None:
-    """What a result of `experiment` kept of the network, if the store lacks it."""
-    file = store.results / experiment / record_name(plan)
-    if is_trained(store, plan) or not file.is_file():
-        return None
-    with reading(file, "JSON"):
-        return KeptDetection(plan, parse_json(existing_file(file).read_bytes()))
-
-
-def detected_or_kept(store: Store, experiment: str, plan: NetworkPlan) -> Detected:
-    """As `detected`; where the store lacks the network and a result kept it, what was kept."""
-    return kept_detection(store, experiment, plan) or detected(store, plan)
-
-
 def detected(store: Store, plan: NetworkPlan, **further: Callable[[TrainedNetwork, Draft], None]) -> Detected:
     """The network that `plan` describes, measured against its only OOD set; `further` steps measure more of it."""
     network = trained(store, plan)
@@ -155,7 +53,13 @@ def detected(store: Store, plan: NetworkPlan, **further: Callable[[TrainedNetwor
     for name, measure in further.items():
         known = {"features": network.made, "source": source(measure)}
         steps.append(network.run.step(name, partial(measure, network), inputs=known))
-    return Detected(network, tuple(steps))
+    return as_detected(network, {name: value for step in steps for name, value in step.json().items()}, steps)
+
+
+def as_detected(network: TrainedNetwork, numbers: dict[str, Any], steps: Sequence[StepResult]) -> Detected:
+    """The network with the `numbers` that `steps` measured of it."""
+    seconds = network.seconds + sum(map(wall_time, steps))
+    return Detected(network.plan, {"numbers": numbers, "seconds": seconds, "subsets": network.subsets}, network)
 
 
 def detection(network: TrainedNetwork, ood: str) -> StepResult:
@@ -247,7 +151,17 @@ def judged(
     network = network_of(store, plan)
     parts = (_judge, evidence, flagged, assumptions, *((densities,) if densities else ()))
     known = {"features": network.made, "source": source(*parts), "options": options}
-    return Judged(network, network.run.step("judge", partial(_judge, network, densities, options), inputs=known))
+    step = network.run.step("judge", partial(_judge, network, densities, options), inputs=known)
+    diagnosis = Diagnosis.load(step.path("diagnosis.json")).slim().to_dict()
+    facts = {
+        "classes": network.head.n_classes,
+        "images": len(network.train),
+        "subsets": network.subsets,
+        "training": wall_time(network.fit),
+        "seconds": network.seconds + wall_time(step),
+    }
+    record = {"facts": facts, "numbers": step.json(), "course": [], "diagnosis": diagnosis}
+    return Judged(network.plan, record, network)
 
 
 def _judge(

@@ -1,34 +1,58 @@
-"""A network as it was judged: read from the run store, or, where that lacks it, from what a result kept of it."""
+"""A network and what was measured of it: read from the run store, or, where that lacks it, from what a result kept."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...canonical import parse_json
+from ...canonical import fingerprint, parse_json, plain
 from ...diagnosis import Diagnosis, cause_sizes
+from ...features import FeatureSet
 from ...files import existing_file, reading
 from ...head import Head
-from ...runs import StepResult
-from .networks import NetworkPlan, TrainedNetwork
+from ...runs import Store
+from .networks import NetworkPlan, TrainedNetwork, is_trained
 
 MINOR = 0.05  # points of AUROC that the paper's tables, with one decimal, do not show
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A trained network and the step that judged it. Small, picklable."""
+def record_name(plan: NetworkPlan) -> str:
+    """The file beside a result that keeps what was measured of a network: named by all that determines it."""
+    return f"networks/{plan.data.name}-{plan.training.seed}-{fingerprint(plain(plan, 'plan'))[:12]}.json"
 
-    network: TrainedNetwork
-    step: StepResult
-    further: StepResult | None = None
+
+@dataclass(frozen=True)
+class Detected:
+    """The network of `plan` against its OOD set. `record` is what results keep of it: `numbers` that were measured,
+    `seconds` of wall time, `subsets` of data used. `stored` is None where its weights and features are elsewhere."""
+
+    plan: NetworkPlan
+    record: dict[str, Any] = field(repr=False)
+    stored: TrainedNetwork | None = None
+    file: Path | None = None
+
+    @classmethod
+    def kept(cls, store: Store, experiment: str, plan: NetworkPlan) -> Self | None:
+        """What a result of `experiment` kept of the network, if the store lacks it."""
+        file = store.results / experiment / record_name(plan)
+        if is_trained(store, plan) or not file.is_file():
+            return None
+        with reading(file, "JSON"):
+            return cls(plan, parse_json(existing_file(file).read_bytes()), file=file)
 
     @property
-    def plan(self) -> NetworkPlan:
-        """What determined it."""
-        return self.network.plan
+    def network(self) -> TrainedNetwork:
+        """The network itself, where the store has it."""
+        assert self.stored is not None
+        return self.stored
+
+    @property
+    def in_store(self) -> bool:
+        """Whether its weights and features are at hand."""
+        return self.stored is not None
 
     @property
     def name(self) -> str:
@@ -36,53 +60,77 @@ class Judged:
         return self.plan.data.name
 
     @property
+    def title(self) -> str:
+        """'mnist against fashion_mnist'."""
+        return f"{self.name} against {self.plan.ood[0].name}"
+
+    @property
     def seed(self) -> int:
         """The seed of its run."""
         return self.plan.training.seed
 
     @property
-    def in_store(self) -> bool:
-        """Whether its weights and features are at hand."""
-        return True
+    def ood(self) -> FeatureSet:
+        """Features of the OOD set."""
+        return self.network.ood[self.plan.ood[0].name]
 
-    @cached_property
-    def head(self) -> Head | None:
-        """Its last layer."""
-        return self.network.head
+    @property
+    def layer(self) -> tuple[Head, NDArray, NDArray]:
+        """Its last layer: the head, z of test inputs, z of all OOD inputs."""
+        ood = np.concatenate([features.array() for features in self.network.ood.values()])
+        return self.network.head, self.network.test.array(), ood
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """What was measured of it."""
+        numbers: dict[str, Any] = self.record["numbers"]
+        return numbers
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """`subsets` it used, wall time of all `seconds`."""
+        return self.record
+
+    @property
+    def subsets(self) -> list[str]:
+        """The data sets it used in part."""
+        used: list[str] = self.facts["subsets"]
+        return used
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of training, extraction and measuring, whenever they ran."""
+        return float(self.facts["seconds"])
+
+
+class Judged(Detected):
+    """A network with a whole diagnosis against every OOD set. `numbers` has `accuracy`, `claims` by OOD set, `mental`
+    (T19's assumptions) and `densities` by name and OOD set."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """`classes`, `images` it learned from, `subsets` it used, wall time of its `training` and of all `seconds`."""
+        facts: dict[str, Any] = self.record["facts"]
+        return facts
+
+    @property
+    def course(self) -> list[dict[str, float]]:
+        """How the snapshots of its training fare, the earliest first; empty where none were measured."""
+        moments: list[dict[str, float]] = self.record["course"]
+        return moments
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """As `softscope diagnose` gives it; its file is beside the numbers."""
-        return Diagnosis.load(self.step.path("diagnosis.json"))
+        """As `softscope diagnose` gives it, without the report's pictures and inputs."""
+        return Diagnosis.from_dict(self.record["diagnosis"], str(self.file or self.name))
 
     @cached_property
-    def numbers(self) -> dict[str, Any]:
-        """`accuracy`, `claims` by OOD set, `mental` (T19's assumptions), `densities` by name and OOD set."""
-        kept: dict[str, Any] = self.step.json()
-        return kept
-
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        """`classes`, `images` it learned from, `subsets` it used, wall time of its `training` and of all `seconds`."""
-        step = float(self.step.provenance.get("seconds", 0.0))
-        return {
-            "classes": self.network.head.n_classes,
-            "images": len(self.network.train),
-            "subsets": self.network.numbers["subsets"],
-            "training": float(self.network.fit.provenance.get("seconds", 0.0)),
-            "seconds": self.network.seconds + step,
-        }
-
-    @cached_property
-    def course(self) -> list[dict[str, float]]:
-        """How the snapshots of its training fare, the earliest first; empty where none were measured."""
-        moments: list[dict[str, float]] = [] if self.further is None else self.further.json()
-        return moments
-
-    def record(self) -> dict[str, Any]:
-        """What a result keeps of it: all that tables and figures read, without the report's pictures and inputs."""
-        own = {"facts": self.facts, "numbers": self.numbers, "course": self.course}
-        return {**own, "diagnosis": self.diagnosis.slim().to_dict()}
+    def head(self) -> Head | None:
+        """Its last layer, which results keep beside the record; None where an earlier result did not."""
+        if self.file is None:
+            return self.network.head
+        beside = self.file.with_suffix(".safetensors")
+        return Head.load(beside) if beside.is_file() else None
 
     @property
     def accuracy(self) -> float:
@@ -113,68 +161,10 @@ class Judged:
         part = getattr(causes, name)
         return float("nan") if part is None else 100 * float(part.value)
 
+    def equal_shares(self) -> list[float]:
+        """Of each OOD set the share of float32 values of U_max that equal another (T24)."""
+        return [float(claims["T24"]["equal_share"]) for claims in self.numbers["claims"].values()]
+
     def saturates(self, ood: str) -> bool:
         """Whether rounding to float32 costs U_entropy more than the paper's table would show."""
         return 100 * self.diagnosis.causes[ood].rounding.value > MINOR
-
-
-class NotInStore:
-    """What both kinds of kept networks share: the plan is known, weights and features are elsewhere."""
-
-    known: NetworkPlan
-
-    @property
-    def plan(self) -> NetworkPlan:
-        """What determined it."""
-        return self.known
-
-    @property
-    def in_store(self) -> bool:
-        """Whether its weights and features are at hand."""
-        return False
-
-
-@dataclass(frozen=True)
-class Kept(NotInStore, Judged):
-    """A network that a result kept (`Judged.record`) and the store lacks: its weights and features are elsewhere."""
-
-    network: TrainedNetwork = field(init=False, repr=False)
-    step: StepResult = field(init=False, repr=False)
-    further: None = field(init=False, repr=False)
-    known: NetworkPlan
-    file: Path
-
-    @cached_property
-    def head(self) -> Head | None:
-        """Its last layer, which results keep beside the record; None where an earlier result did not."""
-        beside = self.file.with_suffix(".safetensors")
-        return Head.load(beside) if beside.is_file() else None
-
-    @cached_property
-    def _record(self) -> dict[str, Any]:
-        with reading(self.file, "JSON"):
-            kept: dict[str, Any] = parse_json(existing_file(self.file).read_bytes())
-        return kept
-
-    @cached_property
-    def diagnosis(self) -> Diagnosis:
-        """As it was judged, without the report's pictures and inputs."""
-        return Diagnosis.from_dict(self._record["diagnosis"], str(self.file))
-
-    @cached_property
-    def numbers(self) -> dict[str, Any]:
-        """As the step that judged it had them."""
-        kept: dict[str, Any] = self._record["numbers"]
-        return kept
-
-    @cached_property
-    def course(self) -> list[dict[str, float]]:
-        """As the step that measured it had it."""
-        kept: list[dict[str, float]] = self._record["course"]
-        return kept
-
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        """As the store had them."""
-        kept: dict[str, Any] = self._record["facts"]
-        return kept

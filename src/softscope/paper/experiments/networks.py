@@ -8,13 +8,14 @@ network.diagnose_command("report")                # opens it with `softscope dia
 
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...canonical import LATER
 from ...features import FeatureSet
@@ -82,6 +83,11 @@ class NetworkPlan:
     config: Mapping[str, Any] = field(default_factory=dict)
     snapshots: int = field(default=0, metadata=LATER)
 
+    def sets(self) -> dict[str, tuple[Images, str]]:
+        """Images and split behind each set of features: train, test, and each OOD set by its name."""
+        own = {"train": (self.data, "train"), "test": (self.data, "test")}
+        return own | {ood.name: (ood, "test") for ood in self.ood}
+
     def snapshot_epochs(self) -> tuple[int, ...]:
         """The epochs (from 1) whose weights are kept."""
         return tuple(np.unique(np.linspace(self.training.epochs, 1, self.snapshots).round().astype(int)).tolist())
@@ -131,9 +137,15 @@ class TrainedNetwork:
         return {**self.made.json(), "history": self.fit.json("history")}
 
     @property
+    def subsets(self) -> list[str]:
+        """The data sets it used in part."""
+        used: list[str] = self.numbers["subsets"]
+        return used
+
+    @property
     def seconds(self) -> float:
         """Wall time of training and extraction, whenever they ran."""
-        return float(sum(step.provenance.get("seconds", 0.0) for step in (self.fit, self.made)))
+        return wall_time(self.fit) + wall_time(self.made)
 
     @property
     def run(self) -> Run:
@@ -177,9 +189,22 @@ def is_trained(store: Store, plan: NetworkPlan) -> bool:
     return any(store.run(plan, kind=type(plan).__name__).path.glob("train-*/manifest.json"))
 
 
-def subsets(networks: list[TrainedNetwork]) -> list[str]:
-    """Every data set that `networks` used in part, each once."""
-    return list(dict.fromkeys(line for network in networks for line in network.numbers["subsets"]))
+def subsets(networks: Iterable[Any]) -> list[str]:
+    """Every data set that `networks`, trained or judged, used in part, each once."""
+    return list(dict.fromkeys(line for network in networks for line in network.subsets))
+
+
+def wall_time(step: StepResult) -> float:
+    """Seconds that the step took, whenever it ran."""
+    return float(step.provenance.get("seconds", 0.0))
+
+
+def features_of(net: "Net", images: NDArray, labels: NDArray | None = None, **options: Any) -> FeatureSet:
+    """Features of images of any size and colour; `options` go to `extract_features`."""
+    from ...images import fit_images
+    from ...models import extract_features
+
+    return extract_features(net, fit_images(images, net.input_shape), labels, **options)
 
 
 @cache
@@ -221,28 +246,26 @@ def _train(plan: NetworkPlan, draft: Draft) -> None:
 
 
 def _extract(plan: NetworkPlan, fit: StepResult, draft: Draft) -> None:
-    from ...images import fit_images
-    from ...models import extract_features
     from ..nets import load_model
 
     saved = load_model(fit.path("model.safetensors"))
     head = Head.from_torch(saved.net, saved.classes)
-    wanted = [("train", plan.data, "train"), ("test", plan.data, "test"), *((o.name, o, "test") for o in plan.ood)]
     used: list[str] = []
     kept: dict[str, FeatureSet] = {}
-    for name, source, split in wanted:
+    for name, (source, split) in plan.sets().items():
         images = source.load(split)
-        kept[name] = extract_features(
-            saved.net,
-            fit_images(images.images, saved.net.input_shape),
-            images.labels if source is plan.data else None,
-            out=draft.path(f"{name}.safetensors"),
-            name=name,
-            metadata={"model": plan.net, "dataset": source.name, "split": split},
-        )
+        labels = images.labels if source is plan.data else None
+        about = {"model": plan.net, "dataset": source.name, "split": split}
+        out = draft.path(f"{name}.safetensors")
+        kept[name] = features_of(saved.net, images.images, labels, out=out, name=name, metadata=about)
         if images.subset:
             used.append(f"{images.name}: {images.subset}")
     head.save(draft.path("head.safetensors"))
-    logits = head.logits(kept["test"].array())
-    right, loss = accuracy(logits, kept["test"].labels), cross_entropy(logits, kept["test"].labels)
-    draft.json({"accuracy": 100 * right.value, "cross_entropy": loss.value, "subsets": used})
+    draft.json({**numbers_on_test(head, kept["test"]), "subsets": used})
+
+
+def numbers_on_test(head: Head, test: FeatureSet) -> dict[str, float]:
+    """Accuracy in percent and cross-entropy on the test images."""
+    logits = head.logits(test.array())
+    right, loss = accuracy(logits, test.labels), cross_entropy(logits, test.labels)
+    return {"accuracy": 100 * right.value, "cross_entropy": loss.value}

@@ -10,6 +10,7 @@ from typing import Any
 from ...canonical import parse_json
 from ...errors import SoftscopeError
 from .base import SCALE_NAMES
+from .registry import page_text
 from .verdict import MARGINS, NUMBERS, STATEMENTS, UNDECIDED, Row, Statement, count, printed
 
 COMMAND = "python -m softscope.paper.experiments.page > docs/results.md"
@@ -21,10 +22,10 @@ def results_page(results: Path) -> str:
     experiments = [kept for home in homes if (kept := largest_result(home))]
     if not experiments:
         raise SoftscopeError(f"{results}: no result of an experiment", "Run `softscope reproduce all`, then this again")
-    return (
-        "\n\n".join([_TITLE, _conclusions(experiments), _RULES, _overview(experiments), *map(_section, experiments)])
-        + "\n"
-    )
+    margins = "; ".join(f"{kind}, {words}" for kind, words in MARGINS.items())
+    title, rules = (page_text("results", part, command=COMMAND, margins=margins) for part in ("title", "rules"))
+    sections = [title, _conclusions(experiments), rules, _overview(experiments), *map(_section, experiments)]
+    return "\n\n".join(sections) + "\n"
 
 
 def _place(home: Path) -> tuple[int, str]:
@@ -53,28 +54,6 @@ def largest_result(home: Path) -> dict[str, Any] | None:
     return begun
 
 
-_TITLE = (
-    "# Results beside the paper's\n\n"
-    'What "Understanding Softmax Confidence and Uncertainty" (Pearce, Brintrup, Zhu 2021) concludes, and what our runs '
-    f"say about it. This page is written by `{COMMAND}` from the files in `results/`."
-)
-_MARGINS = "; ".join(f"{kind}, {words}" for kind, words in MARGINS.items())
-_RULES = f"""**The rule**, the same for every row. It replaced a looser one (two standard errors, no margin) when the \
-results of scales laptop and paper were known, and so were chosen the rows that each conclusion rests on (X10's and \
-X4's joined conclusions 1 and 7 last, with their numbers in view); results of scale overnight come after it. Of each \
-mean over runs the 95 % interval (t, runs - 1 degrees of freedom) decides. A number that the paper prints: the \
-interval of ours - the paper's lies wholly within the margin plus two of the paper's printed standard errors, \
-*agrees*; wholly outside, *differs*; else *undecided*. Margins: {_MARGINS}. A statement: its row names the range \
-that bears it out; the interval wholly inside, *holds*; wholly outside, *does not hold*; else *undecided*. A single \
-run is always undecided. Numbers that involve no chance need no runs. A network and a row count once: rows that \
-repeat others, or follow from them as the causes do from the AUROCs, are in no count. A conclusion holds where all \
-the rows it rests on hold, and does not where one of them does not.
-
-Every experiment stands below at the largest scale that was run: `paper` is the paper's own protocol, `laptop` and \
-`overnight` smaller ones. Each section names the command that repeats it. Ours are means ± standard error over runs. \
-Times are wall times of all steps, one after another, on a machine that had other work too: upper limits."""
-
-
 def _conclusions(experiments: list[dict[str, Any]]) -> str:
     """The paper's ten main conclusions, each judged by the rows that `printed.toml` says it rests on."""
     lines = ["| | the paper's conclusion | verdict | evidence | what would change it |", "|---|---|---|---|---|"]
@@ -84,8 +63,7 @@ def _conclusions(experiments: list[dict[str, Any]]) -> str:
         beside = [one for rule in conclusion.get("beside", []) for one in _evidence(experiments, rule)]
         shown = _summary(judged) + "".join(f"; beside it, {words}" for _, words in beside)
         verdicts.append(_conjunction([verdict for verdict, _ in judged]))
-        cells = (str(number), conclusion["text"], verdicts[-1], shown, conclusion["changes"])
-        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+        lines.append(_line(str(number), conclusion["text"], verdicts[-1], shown, conclusion["changes"]))
     hold, fail, open_ = (verdicts.count(word) for word in (*STATEMENTS, UNDECIDED))
     total = f"The paper's {len(verdicts)} main conclusions: holding here {hold}, not holding {fail}, undecided {open_}."
     return f"**{total}**\n\n" + "\n".join(lines)
@@ -135,8 +113,7 @@ def _overview(experiments: list[dict[str, Any]]) -> str:
         undecided = sum(row.verdict == UNDECIDED and row.counts for row in rows)
         name = f"[{kept['id']}](#{kept['id'].lower()})"
         numbers, statements = count(rows, NUMBERS), count(rows, STATEMENTS)
-        cells = (name, kept["title"], kept["scale"], numbers, statements, str(undecided or ""), _time(kept))
-        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+        lines.append(_line(name, kept["title"], kept["scale"], numbers, statements, str(undecided or ""), _time(kept)))
     return "\n".join(lines)
 
 
@@ -182,7 +159,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
         paper = "" if row.paper is None else row.paper.show(row.digits)
         over = f" (over {row.ours.runs} {row.ours.over})" if row.ours.over != "runs" else ""
         ours = f"{row.ours.show(row.digits)} {row.unit}".strip() + over
-        lines.append(f"| {' | '.join(map(_cell, (row.label, paper, ours, row.rule, row.explained())))} |")
+        lines.append(_line(row.label, paper, ours, row.rule, row.explained()))
     return "\n".join(lines)
 
 
@@ -193,7 +170,7 @@ def _shown(kept: dict[str, Any]) -> list[str]:
         lines = kept["tables"][name]
         headings = list(lines[0]) if lines else []
         body = [headings, ["---"] * len(headings), *([str(line.get(key, "")) for key in headings] for line in lines)]
-        parts.append(f"*{name}.* {words}\n\n" + "\n".join(f"| {' | '.join(map(_cell, cells))} |" for cells in body))
+        parts.append(f"*{name}.* {words}\n\n" + "\n".join(_line(*cells) for cells in body))
     return parts
 
 
@@ -212,8 +189,10 @@ def _time(kept: dict[str, Any]) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def _line(*cells: str) -> str:
+    """A line of a table in Markdown."""
+    plain = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(plain)} |"
 
 
 if __name__ == "__main__":

@@ -10,9 +10,19 @@ from ...errors import SoftscopeError
 
 
 @cache
+def _data(file: str) -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / file).read_text(encoding="utf-8"))
+
+
 def register() -> dict[str, Any]:
     """Every experiment by its id."""
-    return tomllib.loads((files(__package__) / "experiments.toml").read_text(encoding="utf-8"))
+    return _data("experiments.toml")
+
+
+def page_text(page: str, part: str, **values: Any) -> str:
+    """A text of a page of the docs, from `pages.toml`, with `values` in the braces."""
+    text: str = _data("pages.toml")[page][part]
+    return text.format(**values)
 
 
 def texts(experiment: str, **values: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ A line is a data set (X9) or a topic (X10) with one judged network for each run.
 mean line takes, in each run, the mean over the lines. AUROCs in percent, causes in points.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,14 +38,16 @@ PARTS = {
 }  # fmt: skip
 
 
-def paper_lines(name: str) -> dict[str, dict[str, Reported]]:
-    """The paper's lines of 'X9' or 'X10', and 'mean', by column."""
+def paper_lines(name: str, ours: Collection[str] = ()) -> dict[str, dict[str, Reported]]:
+    """The paper's lines of 'X9' or 'X10' by column, and 'mean', which compares only if `ours` are the same lines."""
     lines = {}
     for title, line in printed(f"{name}.lines").items():
         columns = ("accuracy", *SCORES)[-len(line["scores"]) :]
         errors = line.get("errors", [None] * len(columns))
         lines[title] = {c: Reported(v, e) for c, v, e in zip(columns, line["scores"], errors)}
         lines[title] |= {c: Reported(v) for c, v in zip(CAUSES, line["causes"])}
+    if ours and set(ours) != set(lines) - {"mean"}:
+        del lines["mean"]
     return lines
 
 
@@ -63,27 +65,25 @@ def over_runs(runs: Sequence[Judged], column: str) -> Mean:
     return Mean.of([value(own, column) for own in runs])
 
 
+def each_run(lines: Lines, column: str, size: Callable[[float], float] = float) -> list[float]:
+    """One value per run, the mean over the lines, as far as all lines have runs; `size` is taken of each number."""
+    return [float(np.mean([size(value(own, column)) for own in run])) for run in zip(*lines.values())]
+
+
 def mean_line(lines: Lines, column: str) -> Mean:
     """The cell of the mean line: in each run the mean over lines, then over runs."""
-    return Mean.of([np.mean([value(own, column) for own in run]) for run in zip(*lines.values())])
+    return Mean.of(each_run(lines, column))
 
 
 def mean_size(lines: Lines, column: str) -> Mean | None:
     """The same of the numbers without their sign; None where all have one sign, as far as the table shows."""
     shown = [round(over_runs(runs, column).value, 1) for runs in lines.values()]
-    if min(shown) >= 0 or max(shown) <= 0:
-        return None
-    return Mean.of([np.mean([abs(value(own, column)) for own in run]) for run in zip(*lines.values())])
+    return None if min(shown) >= 0 or max(shown) <= 0 else Mean.of(each_run(lines, column, abs))
 
 
-def difference(more: Lines, first: str, less: Lines, *second: str) -> Mean:
-    """Mean over lines of one column less others, run by run, as far as both have runs."""
-
-    def line(run: tuple[Judged, ...], column: str) -> float:
-        return float(np.mean([value(own, column) for own in run]))
-
-    runs = zip(zip(*more.values()), zip(*less.values()))
-    return Mean.of([line(a, first) - sum(line(b, column) for column in second) for a, b in runs])
+def difference(more: Lines, first: str, less: Lines, second: str) -> Mean:
+    """Mean over lines of one column less another, run by run, as far as both have runs."""
+    return Mean.of([a - b for a, b in zip(each_run(more, first), each_run(less, second))])
 
 
 def cells(
@@ -121,7 +121,7 @@ def benchmark(
         if title in paper:
             table.append({"data set": theirs, **_shown(paper[title], headings)})
     table.append({"data set": "mean"} | {heading: _mean_cell(lines, column) for column, heading in headings.items()})
-    if set(lines) == set(paper) - {"mean"}:
+    if "mean" in paper:
         table.append({"data set": "paper, mean", **_shown(paper["mean"], headings)})
     return table
 
@@ -260,6 +260,5 @@ def cause_line(lines: Lines, panels: Sequence[str], paper: Mapping[str, Reported
     """One line of the figure of causes, each panel's value over runs: of a single data set, or the mean of several."""
     from ..plots.benchmark import CauseLine
 
-    runs = list(zip(*lines.values()))
-    ours = {part: [float(np.mean([value(own, part) for own in run])) for run in runs] for part in panels}
+    ours = {part: each_run(lines, part) for part in panels}
     return CauseLine(ours, {part: paper[part].value for part in CAUSES if part in paper})

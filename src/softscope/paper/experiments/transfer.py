@@ -17,17 +17,16 @@ from numpy.typing import NDArray
 
 from ...arrays import spans
 from ...features import FeatureSet
-from ...files import read_safetensors
 from ...head import Head
-from ...metrics import accuracy, cross_entropy
 from ...runs import Draft, StepResult, Store
 from ..training import TrainSettings
-from .networks import Images, NetworkPlan, TrainedNetwork, trained
+from .networks import Images, NetworkPlan, TrainedNetwork, numbers_on_test, trained
 
 if TYPE_CHECKING:
-    from ..nets import Net, Tuner
+    from ..nets import Net
+    from ..nets.pretrained import Pretrained
 
-Source = str | NetworkPlan
+BodySource = str | NetworkPlan
 _BATCH = 32
 
 
@@ -39,7 +38,7 @@ class TransferPlan(NetworkPlan):
     the body with it (None: all of them, from images); without it the body stays as it came.
     """
 
-    source: Source
+    source: BodySource
     tail: int | None = None
     tuning: TrainSettings | None = None
 
@@ -53,7 +52,7 @@ class TransferPlan(NetworkPlan):
 class ActivationPlan:
     """The activations of `images` before the last `tail` modules of a source's body, and its features."""
 
-    source: Source
+    source: BodySource
     images: Images
     split: str
     tail: int | None
@@ -67,11 +66,8 @@ class TransferredNetwork(TrainedNetwork):
 
     def net(self) -> "Net":
         """The model itself: the source with what was trained in its place."""
-        plan = self.plan
-        assert isinstance(plan, TransferPlan)
-        net = copy.deepcopy(source_net(self.store, plan.source))
-        _put(net, read_safetensors(self.fit.path("layers.safetensors"))[0])
-        return net.eval()
+        assert isinstance(self.plan, TransferPlan)
+        return _with_layers(self.store, self.plan.source, self.fit)
 
 
 def activations(store: Store, plan: ActivationPlan) -> StepResult:
@@ -94,40 +90,31 @@ def transferred(store: Store, plan: TransferPlan) -> TransferredNetwork:
     return TransferredNetwork(plan, fit, made, store)
 
 
-def source_net(store: Store, source: Source) -> "Net":
+def source_net(store: Store, source: BodySource) -> "Net":
     """The pre-trained network, in evaluation mode; shared, so copy it before training."""
     if isinstance(source, NetworkPlan):
         return trained(store, source).net()
-    return _pretrained_net(source)
+    return _pretrained(source).net
 
 
-@cache
-def _pretrained_net(name: str) -> "Net":
-    from ..nets.pretrained import pretrained
-
-    return pretrained(name).net
-
-
-def _source_digest(store: Store, source: Source) -> str:
+def _source_digest(store: Store, source: BodySource) -> str:
     if isinstance(source, NetworkPlan):
         return trained(store, source).fit.digest
-    return _weights_digest(source)
+    return _pretrained(source).weights.sha256
 
 
 @cache
-def _weights_digest(name: str) -> str:
+def _pretrained(name: str) -> "Pretrained":
     from ..nets.pretrained import pretrained
 
-    return pretrained(name).weights.sha256
+    return pretrained(name)
 
 
 def _sets(store: Store, plan: TransferPlan) -> dict[str, StepResult]:
     """Activations of the training and test split of the data, and of the test split of each OOD set."""
-    wanted = {"train": (plan.data, "train"), "test": (plan.data, "test")}
-    wanted |= {ood.name: (ood, "test") for ood in plan.ood}
     return {
         name: activations(store, ActivationPlan(plan.source, images, split, plan.tail))
-        for name, (images, split) in wanted.items()
+        for name, (images, split) in plan.sets().items()
     }
 
 
@@ -183,6 +170,9 @@ def _keep_fit(draft: Draft, state: Mapping[str, Any], fitted: Any) -> None:
 
 def _features(store: Store, plan: TransferPlan, fit: StepResult, sets: Mapping[str, StepResult], draft: Draft) -> None:
     """Features of every set as files that `softscope diagnose` opens, the head, and the accuracy on the test images."""
+    from ...models import extract_features
+    from ..nets import Tuner
+
     layers = fit.tensors("layers")
     head = Head(
         layers["classifier.weight"],
@@ -190,37 +180,22 @@ def _features(store: Store, plan: TransferPlan, fit: StepResult, sets: Mapping[s
         sets["train"].json()["classes"],
         name=str(plan.data.name),
     )
-    tuner = _tuner(store, plan, fit)
+    tuner = Tuner(_with_layers(store, plan.source, fit), plan.tail) if plan.tuning else None
     known: dict[str, FeatureSet] = {}
-    for name, seen in sets.items():
-        images = plan.data if name in ("train", "test") else next(ood for ood in plan.ood if ood.name == name)
-        split = "train" if name == "train" else "test"
+    for name, (images, split) in plan.sets().items():
+        seen = sets[name]
         labels = seen.tensors()["labels"] if images is plan.data else None
         words = {"model": str(plan.net), "dataset": images.name, "split": split}
         if tuner is None:
             known[name] = FeatureSet(seen.tensors()["z"], labels, name=name, metadata={"layer": "after", **words})
         else:
-            from ...models import extract_features
-
             inputs = _inputs(store, plan, images, split, seen)
             known[name] = extract_features(tuner, inputs, labels, batch=_BATCH, name=name, metadata=words)
         known[name].save(draft.path(f"{name}.safetensors"))
     head.save(draft.path("head.safetensors"))
-    logits = head.logits(known["test"].array())
-    right, loss = accuracy(logits, known["test"].labels), cross_entropy(logits, known["test"].labels)
     every = [seen.json() for seen in sets.values()]
-    numbers = {"accuracy": 100 * right.value, "cross_entropy": loss.value}
+    numbers = numbers_on_test(head, known["test"])
     draft.json(numbers | {name: [line for own in every for line in own[name]] for name in ("subsets", "skipped")})
-
-
-def _tuner(store: Store, plan: TransferPlan, fit: StepResult) -> "Tuner | None":
-    from ..nets import Tuner
-
-    if plan.tuning is None:
-        return None
-    net = copy.deepcopy(source_net(store, plan.source))
-    _put(net, fit.tensors("layers"))
-    return Tuner(net.eval(), plan.tail)
 
 
 def _inputs(store: Store, plan: TransferPlan, images: Images, split: str, seen: StepResult) -> NDArray:
@@ -232,11 +207,13 @@ def _inputs(store: Store, plan: TransferPlan, images: Images, split: str, seen: 
     return fit_images(images.load(split).images, source_net(store, plan.source).input_shape)
 
 
-def _put(net: "Net", layers: Mapping[str, NDArray]) -> None:
-    """Put trained tensors in the place of the source's; the last layer takes its new number of classes."""
+def _with_layers(store: Store, source: BodySource, fit: StepResult) -> "Net":
+    """The source with trained tensors in the place of its own; the last layer takes its new number of classes."""
     from ...torch_door import torch
 
+    net, layers = copy.deepcopy(source_net(store, source)), fit.tensors("layers")
     net.classifier = net.classifier.__class__(net.classifier.in_features, len(layers["classifier.weight"]))
     state = net.state_dict()
     state |= {name: torch.from_numpy(value).reshape(state[name].shape) for name, value in layers.items()}
     net.load_state_dict(state)
+    return net.eval()

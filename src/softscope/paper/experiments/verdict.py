@@ -181,11 +181,9 @@ class Row:
             return f"{verdict}: {self.paper.hollow}"
         if self.ours.runs == 0:
             return verdict
-        value, shown = self.ours.value, interval
-        if isinstance(self.paper, Reported):
-            value, shown = value - self.paper.value, (interval[0] - self.paper.value, interval[1] - self.paper.value)
-        sign = "+" if isinstance(self.paper, Reported) else ""
-        value, low, high = (round(number, self.digits) + 0.0 for number in (value, *shown))  # no -0.0
+        sign, less = ("+", self.paper.value) if isinstance(self.paper, Reported) else ("", 0.0)
+        shown = (number - less for number in (self.ours.value, *interval))
+        value, low, high = (round(number, self.digits) + 0.0 for number in shown)  # no -0.0
         return f"{verdict}: {value:{sign}.{self.digits}f} [{low:.{self.digits}f}, {high:.{self.digits}f}]"
 
     def to_dict(self) -> dict[str, Any]:
@@ -211,7 +209,7 @@ def rows_of(
     """The rows that `experiments.toml` has for the names in `ours`, in its order: each a mean, or a value for each run.
 
     There stand label, unit, digits, kind and what the paper gives: `paper`, an id of `printed.toml`, or what it `says`
-    with the range `least` to `most`. `paper` here takes its place; `words` stand in the braces of labels and sayings.
+    with the range `least` to `most`. `paper` here takes its place; `words` stand in the braces of all texts.
     """
     rows = []
     for name, kept in register()[experiment]["rows"].items():
@@ -222,7 +220,8 @@ def rows_of(
             value = ours[name]
             mean = value if isinstance(value, Mean) else Mean.of(value)
             given = (paper or {}).get(name, known)
-            rows.append(Row(**own | {"label": own["label"].format(**words), "ours": mean, "paper": given}))
+            filled = {text: own.get(text, "").format(**words) for text in ("label", "unit")}
+            rows.append(Row(**own | filled | {"ours": mean, "paper": given}))
     return rows
 
 

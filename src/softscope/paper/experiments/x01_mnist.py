@@ -10,12 +10,15 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...engine import Engine
+from ...features import FeatureSet
 from ...runs import Store
 from . import texts
 from .base import Result, Settings
-from .judge import Detected, claim_tables, detected
+from .judge import claim_tables, detected
+from .judgement import Detected
 from .networks import Images, NetworkPlan, subsets
 from .verdict import Mean, Row, rows_of
 
@@ -40,10 +43,7 @@ class PlaneSettings(Settings):
 
     def plan(self, classes: tuple[int, ...], seed: int) -> NetworkPlan:
         """The network of one run."""
-        training = replace(self, seed=seed).training()
-        config = {"features": self.features}
-        data = replace(self.data, classes=classes)
-        return NetworkPlan(data=data, ood=(self.ood,), net=self.net, config=config, training=training)
+        return replace(self, seed=seed).network(replace(self.data, classes=classes), self.ood)
 
 
 SCALES = {
@@ -71,13 +71,11 @@ def run(settings: PlaneSettings, store: Store, engine: Engine) -> Result:
         figures={
             "plane": _picture(settings, first),
             "triples": _spread(own, others),
-            "histograms": familiarity_histograms(
-                {first.title: (first.network.head, first.network.test.array(), first.ood.array())}
-            ),
+            "histograms": familiarity_histograms({first.title: first.layer}),
         },
         tables={"networks": [_network_row(one) for one in every], **claim_tables(named, ("T19", "T21", "T23"))},
         **texts("X1b"),
-        subsets=subsets([one.network for one in every]),
+        subsets=subsets(every),
         seconds=sum(one.seconds for one in every),
     )
 
@@ -122,13 +120,18 @@ def _spread(own: list[Detected], others: list[Detected]) -> "Figure":
     return triple_spread(names, entropy, density, chosen=0)
 
 
+def drawn_rows(seed: int, *sets: FeatureSet) -> list[NDArray[np.int64]]:
+    """At most `POINTS` rows of each set to show, drawn by the seed."""
+    rng = np.random.default_rng([seed, 2])
+    return [np.sort(rng.permutation(len(rows))[:POINTS]) for rows in sets]
+
+
 def _picture(settings: PlaneSettings, one: Detected) -> "Figure":
     from ...estimators import scores
     from ..plots.plane import examples_and_plane
 
     network, numbers = one.network, one.numbers
-    rng = np.random.default_rng([settings.seed, 2])
-    shown = [np.sort(rng.permutation(len(rows))[: min(POINTS, len(rows))]) for rows in (network.test, one.ood)]
+    shown = drawn_rows(settings.seed, network.test, one.ood)
     images = [source.load("test").images[rows] for source, rows in zip((network.plan.data, settings.ood), shown)]
     printed = scores(network.head, network.train, ("entropy",), plain=True)["entropy"]
     remark = (

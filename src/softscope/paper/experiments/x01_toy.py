@@ -21,6 +21,7 @@ from ...metrics import accuracy, auroc
 from ...runs import Draft, StepResult, Store
 from . import texts
 from .base import Result, Settings
+from .networks import wall_time
 from .verdict import rows_of
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def run(settings: ToySettings, store: Store, engine: Engine) -> Result:
         rows=rows_of("X1a", {name: [numbers[name] for numbers in scored] for name in scored[0]}),
         figures={"toy": _picture(*steps[0])},
         **texts("X1a"),
-        seconds=sum(part.provenance.get("seconds", 0.0) for pair in steps for part in pair),
+        seconds=sum(wall_time(part) for pair in steps for part in pair),
     )
 
 

@@ -15,15 +15,15 @@ import numpy as np
 from ...canonical import LATER
 from ...engine import Engine
 from ...errors import SoftscopeError
-from ...geometry import StructureReport, structure_report
+from ...geometry import structure_report
 from ...head import Head
 from ...runs import Store
 from ..plots.layers import HeadGroup, pair_cosines, weight_histograms
 from ..training import TrainSettings
 from . import texts
 from .base import Result, Settings
-from .networks import Images, NetworkPlan, TrainedNetwork, trained
-from .verdict import Mean, Row, Statement
+from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
+from .verdict import Mean, Row, Statement, rows_of
 from .x09_five_sets import measured
 from .x09_plans import SCALES as BENCHMARK
 from .x09_plans import plans
@@ -68,9 +68,8 @@ class Column:
 
     def untrained(self, classes: int, draws: int) -> list[Head]:
         """Last layers that training starts from."""
-        count = min(draws, self.draws or draws)
-        layers = (self.seeded(seed).build(classes).classifier for seed in range(count))
-        return [Head(layer.weight.detach().numpy(), layer.bias.detach().numpy(), name="untrained") for layer in layers]
+        seeds = range(min(draws, self.draws or draws))
+        return [_head(self.seeded(seed).build(classes).classifier, "untrained") for seed in seeds]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,25 +163,25 @@ SCALES = {
 def run(settings: WeightSettings, store: Store, engine: Engine) -> Result:
     """Train every column's networks and measure their last layers."""
     layers = [*_trained_layers(settings, store, engine), *_benchmark_layers(settings, store, engine)]
-    groups, rows, heads = [], [], []
-    for column, own in layers:
-        heads_now = [layer.head for layer in own]
-        group = HeadGroup(column.title, heads_now, column.untrained(heads_now[0].n_classes, settings.untrained))
-        groups.append(group)
-        rows += _rows(group)
-        heads += [_head_row(column.title, n.head, n.accuracy, n.seed) | {"epochs": n.epochs} for n in own]
     published, remarks = _published(settings.published)
+    groups, heads = [], []
+    for column, own in layers:
+        trained_heads = [layer.head for layer in own]
+        untrained = column.untrained(trained_heads[0].n_classes, settings.untrained)
+        groups.append(HeadGroup(column.title, trained_heads, untrained))
+        heads += [_head_row(column.title, n.head, n.accuracy, n.seed) | {"epochs": n.epochs} for n in own]
     groups += published
-    rows += [row for group in published for row in _rows(group)]
     heads += [_head_row(group.title, group.trained[0], None, 0) for group in published]
+    kept = ("network", "seed", "classes", "skewness", "similar")
+    skewed = [{name: row[name] for name in kept} for row in heads if row["classes"] > 2]
     words = texts("X3", runs=settings.runs, draws=settings.untrained)
     return Result(
-        rows=rows,
+        rows=[row for group in groups for row in _rows(group)],
         figures={"weights": weight_histograms(groups)},
         captions=words["captions"],
-        tables={"heads": heads, "T25": [_skewness_row(row) for row in heads if row["classes"] > 2]},
+        tables={"heads": heads, "T25": skewed},
         notes=[*words["notes"], *remarks],
-        subsets=list(dict.fromkeys(line for _, own in layers for layer in own for line in layer.subsets)),
+        subsets=subsets(layer for _, own in layers for layer in own),
         seconds=sum(layer.seconds for _, own in layers for layer in own),
     )
 
@@ -206,17 +205,16 @@ def _benchmark_layers(settings: WeightSettings, store: Store, engine: Engine) ->
         return []
     columns = {column.plan.data.name: column for column in _residual(settings.benchmark)}
     lines = measured(BENCHMARK[settings.benchmark], store, engine, tuple(columns))
-    layers_of = []
+    every = []
     for name, networks in lines.items():
-        known = [(own, own.head) for own in networks]
         layers = [
             Layer(head, own.accuracy, own.seed, 0.0, own.facts["subsets"], own.plan.training.epochs)
-            for own, head in known
-            if head is not None
+            for own in networks
+            if (head := own.head) is not None
         ]
         if layers:
-            layers_of.append((columns[name], layers))
-    return layers_of
+            every.append((columns[name], layers))
+    return every
 
 
 _FEW = 2  # untrained layers of 1.3 million weights each
@@ -246,15 +244,16 @@ def _imagenet(name: str) -> HeadGroup:
     network = pretrained(name)
     layer = network.net.classifier
     shape = f"K={layer.out_features}, H={layer.in_features}"
-    head = Head(layer.weight.detach().numpy(), layer.bias.detach().numpy(), network.classes, name=name)
-    untrained = []
+    head = _head(layer, name, network.classes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for _ in range(_FEW):
-            start = nn.Linear(layer.in_features, layer.out_features)
-            untrained.append(Head(start.weight.detach().numpy(), start.bias.detach().numpy(), name="untrained"))
+        untrained = [_head(nn.Linear(layer.in_features, layer.out_features), "untrained") for _ in range(_FEW)]
     title = name.replace("efficientnet_", "EfficientNet-").replace("lite", "Lite").replace("-b", "B")
     return HeadGroup(f"{title}, ImageNet\npublished weights\n{shape} ({title[12:].lstrip('-')})", [head], untrained)
+
+
+def _head(layer: Any, name: str, classes: tuple[str, ...] | None = None) -> Head:
+    return Head(layer.weight.detach().numpy(), layer.bias.detach().numpy(), classes, name=name)
 
 
 def cosine_deviation(head: Head) -> float:
@@ -262,43 +261,31 @@ def cosine_deviation(head: Head) -> float:
     return float(np.sqrt(np.mean((pair_cosines(head) + 1 / (head.n_classes - 1)) ** 2)))
 
 
-def _hollow(untrained: float, most: float) -> str:
-    return "untrained layers meet it too" if untrained <= most else ""
+def _measures(heads: list[Head]) -> dict[str, Mean]:
+    reports = [structure_report(head) for head in heads]
+    return {
+        "norm": Mean.of([own.norms.mean for own in reports]),
+        "spread": Mean.of([100 * own.norms.std / own.norms.mean for own in reports]),
+        "bias": Mean.of([100 * own.bias_to_norm for own in reports]),
+        "cosine": Mean.of([own.cosines.mean for own in reports]),
+        "deviation": Mean.of([cosine_deviation(head) for head in heads]),
+        "distance": Mean.of([own.distance for own in reports]),
+        "centred": Mean.of([own.centred_distance for own in reports]),
+    }
 
 
 def _rows(group: HeadGroup) -> list[Row]:
-    """The numbers of one column; those of untrained weights stand in the labels."""
-    reports, before = ([structure_report(head) for head in heads] for heads in (group.trained, group.untrained))
-    where = group.title.split("\n")[-1]
+    """The numbers of one column; those of untrained weights stand in the labels. What these meet too is hollow."""
+    before = {name: mean.value for name, mean in _measures(group.untrained).items()}
+    limits = {"spread": ("weights of similar magnitude", 20), "bias": ("small biases", 10)}
+    paper = {
+        name: Statement(text, most=most, hollow="untrained layers meet it too" if before[name] <= most else "")
+        for name, (text, most) in limits.items()
+    }
+    paper["deviation"] = Statement("evenly distributed", most=round(before["deviation"] / 2, 3))
     optimum = -1 / (group.trained[0].n_classes - 1)
-
-    def over(of: Any, some: list[StructureReport]) -> Mean:
-        return Mean.of([of(report) for report in some])
-
-    spread, untrained_spread = (over(lambda r: 100 * r.norms.std / r.norms.mean, some) for some in (reports, before))
-    bias, untrained_bias = (over(lambda r: 100 * r.bias_to_norm, some) for some in (reports, before))
-    deviation, untrained_deviation = (
-        Mean.of([cosine_deviation(head) for head in heads]) for heads in (group.trained, group.untrained)
-    )
-    similar = Statement("weights of similar magnitude", most=20, hollow=_hollow(untrained_spread.value, 20))
-    small = Statement("small biases", most=10, hollow=_hollow(untrained_bias.value, 10))
-    even = Statement("evenly distributed", most=round(untrained_deviation.value / 2, 3))
-    norm, cosine = over(lambda r: r.norms.mean, reports), over(lambda r: r.cosines.mean, reports)
-    distance, far = (over(lambda r: r.distance, some) for some in (reports, before))
-    centred, centred_far = (over(lambda r: r.centred_distance, some) for some in (reports, before))
-
-    def label(text: str, random: Mean, digits: int) -> str:
-        return f"{where}: {text} (untrained: {random.value:.{digits}f})"
-
-    return [
-        Row(label("mean norm(w)", over(lambda r: r.norms.mean, before), 2), norm, digits=2),
-        Row(label("std of norm(w) / mean", untrained_spread, 1), spread, similar, "%"),
-        Row(label("mean abs(b) / mean norm(w)", untrained_bias, 1), bias, small, "%"),
-        Row(f"{where}: mean cos(w_i, w_j), optimum {optimum:.2f}", cosine, digits=3),
-        Row(label("rms of cos(w_i, w_j) + 1/(K-1)", untrained_deviation, 2), deviation, even, digits=3),
-        Row(label("distance to the optimal structure", far, 2), distance, digits=3),
-        Row(label("centred distance to it", centred_far, 2), centred, digits=3),
-    ]
+    where = group.title.split("\n")[-1]
+    return rows_of("X3", _measures(group.trained), paper, where=where, optimum=optimum, untrained=before)
 
 
 def _head_row(title: str, head: Head, accuracy: float | None, seed: int) -> dict[str, Any]:
@@ -323,7 +310,3 @@ def _head_row(title: str, head: Head, accuracy: float | None, seed: int) -> dict
             for n in nearest
         ],
     }
-
-
-def _skewness_row(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("network", "seed", "classes", "skewness", "similar")}

@@ -7,38 +7,30 @@ shapes are placed where every class is in reach of features >= 0 and where one i
 U_density (E4) and nearest neighbours on the same features tell a bad boundary from bad features.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ...arrays import Floats
 from ...engine import Engine
 from ...errors import SoftscopeError
 from ...estimators import estimator
-from ...estimators.softmax import log_odds, softmax
-from ...geometry import (
-    auroc_cap,
-    confidence_caps,
-    lopsided,
-    loss_floor,
-    optimal_structure,
-    random_rotation,
-    sandwich,
-    stack,
-)
+from ...estimators.softmax import softmax
+from ...geometry import confidence_caps, lopsided, optimal_structure, random_rotation, sandwich, stack
 from ...head import Head
 from ...metrics import auroc
 from ...runs import Draft, Store
+from ..claims.learning import predicted_bounds
 from ..training import Precision
 from . import texts
 from .base import Result, Settings
-from .judge import Detected, claim_tables, detected
+from .judge import claim_tables, detected
+from .judgement import Detected
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets
-from .verdict import Kind, Mean, Reported, Row, Statement, printed
-from .x01_mnist import FASHION, MNIST, POINTS
+from .verdict import Mean, Reported, Row, printed, rows_of
+from .x01_mnist import FASHION, MNIST, drawn_rows
 
 if TYPE_CHECKING:
     from ..nets import Net
@@ -47,6 +39,8 @@ if TYPE_CHECKING:
 Place = Literal["plane", "halves"]
 TRAINABLE = "trainable"
 PAPER: dict[str, dict[str, Reported]] = printed("X4")
+#: the numbers of the paper's table; its AUROC is that of U_entropy
+PRINTED = ("accuracy", "cross_entropy", "auroc")
 
 
 def fan(*degrees: float, bias: tuple[float, ...] = (0, 0, 0), norms: tuple[float, ...] = (1, 1, 1)) -> Head:
@@ -191,7 +185,7 @@ SCALES = {
 }
 #: Part of the experiment, name of a structure there, and a network; and the same by part and name, a run each.
 Trained = tuple[str, str, Detected]
-Parts = dict[str, dict[str, list[Detected]]]
+NetworksByPart = dict[str, dict[str, list[Detected]]]
 OUT, REACHED = "optimal, one class out of reach", "sandwich, all classes in reach"
 
 
@@ -210,7 +204,7 @@ def run(settings: StructureSettings, store: Store, engine: Engine) -> Iterator[R
 
 
 def _result(settings: StructureSettings, done: "list[Trained]", left: int) -> Result:
-    parts: Parts = {}
+    parts: NetworksByPart = {}
     for part, name, one in done:
         parts.setdefault(part, {}).setdefault(name, []).append(one)
     every = [one for *_, one in done]
@@ -222,7 +216,7 @@ def _result(settings: StructureSettings, done: "list[Trained]", left: int) -> Re
         figures=_figures(settings, parts, table),
         tables={"networks": table, "readings": _readings(parts), **claim_tables(named, ("T19", "T21", "T23"))},
         **texts("X4", **known),
-        subsets=subsets([one.network for one in every]),
+        subsets=subsets(every),
         seconds=sum(one.seconds for one in every),
         left=f"{left} networks" if left else None,
     )
@@ -253,79 +247,51 @@ def _nearest(network: TrainedNetwork, draft: Draft) -> None:
     draft.json({"knn": 100 * auroc(score(network.test), score(ood)).value})
 
 
-def _over(networks: list[Detected], key: str, estimator: str | None = None) -> Mean:
-    """Of accuracy, cross-entropy, or with `estimator` of its AUROC."""
-    return Mean.of([_aurocs(one)[estimator] if estimator else one.numbers[key] for one in networks])
+def _numbers(one: Detected) -> dict[str, float]:
+    """Accuracy, cross-entropy and the AUROC of U_entropy, as the paper's table has them, and two scores beside it."""
+    own = {name: one.numbers[name] for name in ("accuracy", "cross_entropy", "knn")}
+    return own | {"auroc": one.numbers["auroc"]["entropy"], "density": one.numbers["auroc"]["density"]}
 
 
-def _aurocs(one: Detected) -> dict[str, float]:
-    return {**one.numbers["auroc"], "knn": one.numbers["knn"]}
+def _over(runs: list[Detected], names: Sequence[str] = PRINTED) -> dict[str, Mean]:
+    every = [_numbers(one) for one in runs]
+    return {name: Mean.of([own[name] for own in every]) for name in names}
 
 
-def _rows(parts: Parts) -> list[Row]:
+def _rows(parts: NetworksByPart) -> list[Row]:
     main, swapped, other = parts["main"], parts["swapped"], parts.get("norm", {})
     rows = []
     for name, runs in main.items():
-        rows += _table_rows(PAPER[name], name, runs)
-        rows += [
-            Row(f"{name}: AUROC of {label} (past the paper)", _over(runs, "auroc", key), unit="%")
-            for label, key in _SHOWN.items()
-            if key != "entropy"
-        ]
-    areas = {name: _entropy(runs) for name, runs in {**main, **swapped}.items()}
-    losses = {name: np.array([one.numbers["cross_entropy"] for one in runs]) for name, runs in main.items()}
-    worse = [name for name in SHAPES if name != "optimal"]
-    gap = np.minimum(areas[TRAINABLE], areas["optimal"]) - np.max([areas[name] for name in worse], axis=0)
-    excess = np.min([losses[name] for name in worse], axis=0) - losses["optimal"]
-    above = Statement("trainable and optimal above all others", least=0)
-    larger = Statement("larger for non-optimal structures", least=0)
-    bounded, unbounded = (
-        Statement("a bounded class breaks it (T29)", most=-10),
-        Statement("no bound, no harm", least=-1),
+        rows += rows_of("X4", _over(runs, (*PRINTED, "density", "knn")), PAPER[name], name=name)
+    areas, losses = (
+        {name: np.array([_numbers(one)[what] for one in runs]) for name, runs in {**main, **swapped}.items()}
+        for what in ("auroc", "cross_entropy")
     )
+    worse = [name for name in SHAPES if name != "optimal"]
+    best = np.minimum(areas[TRAINABLE], areas["optimal"])
     ours = {
-        f"{OUT}, less optimal": (areas[OUT] - areas["optimal"], bounded),
-        f"sandwich, one class out of reach, less {REACHED}": (areas["sandwich"] - areas[REACHED], bounded),
-        f"{REACHED}, less optimal": (areas[REACHED] - areas["optimal"], unbounded),
-        "lopsided, all classes in reach, less optimal": (areas["lopsided"] - areas["optimal"], unbounded),
+        "gap": best - np.max([areas[name] for name in worse], axis=0),
+        "excess": np.min([losses[name] for name in worse], axis=0) - losses["optimal"],
+        "out": areas[OUT] - areas["optimal"],
+        "sandwich": areas["sandwich"] - areas[REACHED],
+        "reached": areas[REACHED] - areas["optimal"],
+        "lopsided": areas["lopsided"] - areas["optimal"],
     }
+    rows += rows_of("X4", ours, out=OUT, reached=REACHED)
     for name, runs in other.items():
         if name.startswith("stack"):
-            gained = _entropy(runs) - areas["stack"][: len(runs)]
-            ours[f"{name}, its cap near 1, less norm 1"] = gained, Statement("a higher cap mends it (T29)", least=10)
-    return [
-        *rows,
-        Row("AUROC of the worse of trainable and optimal less the best of the others", Mean.of(gap), above, "%"),
-        Row("cross-entropy of the best other frozen structure less that of optimal", Mean.of(excess), larger, digits=3),
-        *(Row(f"AUROC of U_entropy: {label}", Mean.of(by), said, "points") for label, (by, said) in ours.items()),
-        *(row for name, runs in {**swapped, **other}.items() for row in _table_rows({}, name, runs)),
-    ]
+            gained = [_numbers(one)["auroc"] - before for one, before in zip(runs, areas["stack"])]
+            rows += rows_of("X4", {"cap": gained}, name=name)
+    return rows + [row for name, runs in {**swapped, **other}.items() for row in rows_of("X4", _over(runs), name=name)]
 
 
-def _entropy(runs: list[Detected]) -> Floats:
-    return np.array([one.numbers["auroc"]["entropy"] for one in runs])
-
-
-def _table_rows(paper: Mapping[str, Reported], label: str, runs: list[Detected]) -> list[Row]:
-    """The three numbers that the paper's table has, beside the paper's."""
-    kinds: dict[str, tuple[str, str, int, Kind, str | None]] = {
-        "accuracy": ("accuracy", "%", 1, "accuracy", None),
-        "cross_entropy": ("cross-entropy", "", 3, "loss", None),
-        "auroc": ("AUROC of U_entropy", "%", 1, "AUROC", "entropy"),
-    }
-    return [
-        Row(f"{label}: {words}", _over(runs, key, of), paper.get(key), unit, digits, kind)
-        for key, (words, unit, digits, kind, of) in kinds.items()
-    ]
-
-
-def _readings(parts: Parts) -> list[dict[str, Any]]:
+def _readings(parts: NetworksByPart) -> list[dict[str, Any]]:
     """Every reading beside the paper's lopsided line, each number as it would be printed."""
     every = {"45 degrees apart and the third opposite, all in reach (main table)": parts["main"]["lopsided"][:1]}
     every |= parts.get("readings", {})
     table = []
     for name, runs in every.items():
-        rows = _table_rows(PAPER["lopsided"], name, runs)
+        rows = rows_of("X4", _over(runs), PAPER["lopsided"], name=name)
         near = [abs(row.ours.value - row.paper.value) <= row.margin for row in rows if isinstance(row.paper, Reported)]
         shown = {row.label.removeprefix(f"{name}: "): row.ours.show(row.digits) for row in rows}
         place = getattr(runs[0].network.plan, "place", "")
@@ -341,13 +307,7 @@ def _table_row(part: str, name: str, one: Detected) -> dict[str, Any]:
     right, confidence = logits.argmax(axis=1) == labels, softmax(logits).max(axis=1)
     classes = range(head.n_classes)
     caps = confidence_caps(head)
-    # Of classes that tie, as all do at z = 0, an input counts for the one with the lowest cap: any would be right.
-    lowest = np.argsort(caps)
-    predicted, shares = (
-        np.bincount(of, minlength=head.n_classes) / len(labels)
-        for of in (lowest[logits[:, lowest].argmax(axis=1)], labels)
-    )
-    surer = 1.0 / (1.0 + np.exp(log_odds(head.logits(one.ood.array()))))
+    floor, cap = predicted_bounds(caps, logits, labels, head.logits(one.ood.array()))
     return {
         "part": part,
         "structure": name,
@@ -358,33 +318,31 @@ def _table_row(part: str, name: str, one: Detected) -> dict[str, Any]:
         "class_accuracy": [100 * float(right[labels == k].mean()) for k in classes],
         "class_confidence": [float(np.median(confidence[labels == k])) for k in classes],
         "caps": caps.tolist(),
-        "loss_floor": loss_floor(caps, shares),
-        "auroc_cap": 100 * auroc_cap(caps, predicted, surer),
+        "loss_floor": floor,
+        "auroc_cap": 100 * cap,
         **{key: one.numbers[key] for key in ("accuracy", "cross_entropy", "causes", "more_confident")},
-        "auroc": _aurocs(one),
+        "auroc": {**one.numbers["auroc"], "knn": one.numbers["knn"]},
     }
 
 
-def _figures(settings: StructureSettings, parts: Parts, table: list[dict[str, Any]]) -> dict[str, Any]:
+def _figures(settings: StructureSettings, parts: NetworksByPart, table: list[dict[str, Any]]) -> dict[str, Any]:
     from ..plots.benchmark import familiarity_histograms
-    from ..plots.structures import Outcome, bound_figure, flattened, structure_figure, structure_planes
+    from ..plots.structures import StructurePanel, bound_figure, flattened, structure_figure, structure_planes
 
     outcomes, planes, histograms = [], {}, {}
     for name, runs in parts["main"].items():
         first, ood = runs[0].network, runs[0].ood
-        accuracy, loss = _over(runs, "accuracy"), _over(runs, "cross_entropy")
-        theirs = PAPER[name]["cross_entropy"].value
-        words = f"accuracy {accuracy.value:.1f} %\ncross-entropy {loss.value:.3f}\n(paper: {theirs:.3f})"
-        area = {label: _over(runs, "auroc", key) for label, key in _SHOWN.items()}
-        paper = PAPER[name]["auroc"]
-        values = {"the paper": (paper.value, paper.standard_error)}
-        values |= {label: (mean.value, mean.standard_error) for label, mean in area.items()}
-        outcomes.append(Outcome(name, SHAPES.get(name) or flattened(first.head), words, values))
-        rng = np.random.default_rng([settings.seed, 2])
-        some, few = (np.sort(rng.permutation(len(rows))[:POINTS]) for rows in (first.test, ood))
+        ours, theirs = _over(runs, (*PRINTED, "density", "knn")), PAPER[name]
+        accuracy, loss = ours["accuracy"].value, ours["cross_entropy"].value
+        words = f"accuracy {accuracy:.1f} %\ncross-entropy {loss:.3f}\n(paper: {theirs['cross_entropy'].value:.3f})"
+        means: dict[str, Any] = {"the paper": theirs["auroc"]}
+        means |= {label: ours[key] for label, key in _SHOWN.items()}
+        values = {label: (mean.value, mean.standard_error) for label, mean in means.items()}
+        outcomes.append(StructurePanel(name, SHAPES.get(name) or flattened(first.head), words, values))
+        some, few = drawn_rows(settings.seed, first.test, ood)
         shown = first.test.take(some)
         planes[name] = (first.head, shown.array(), np.asarray(shown.labels), ood.rows(few))
-        histograms[name] = (first.head, first.test.array(), ood.array())
+        histograms[name] = runs[0].layer
     printed_points = {name: (line["cross_entropy"].value, line["auroc"].value) for name, line in PAPER.items()}
     return {
         "structures": structure_figure(outcomes),
@@ -394,4 +352,4 @@ def _figures(settings: StructureSettings, parts: Parts, table: list[dict[str, An
     }
 
 
-_SHOWN = {"U_entropy": "entropy", "U_density": "density", "kNN": "knn"}
+_SHOWN = {"U_entropy": "auroc", "U_density": "density", "kNN": "knn"}

@@ -22,8 +22,9 @@ from ...runs import Draft, Store
 from ..datasets import find
 from . import texts
 from .base import Result, Settings
-from .judge import Detected, claim_tables, detected
-from .networks import Images, NetworkPlan, TrainedNetwork, subsets
+from .judge import claim_tables, detected
+from .judgement import Detected
+from .networks import Images, TrainedNetwork, subsets
 from .triples import Search, landing, rank_triples
 from .verdict import Row, rows_of
 
@@ -95,12 +96,13 @@ SCALES = {
 
 def run(settings: ActivationSettings, store: Store, engine: Engine) -> Result:
     """Rank the triples, then train each case `runs` times; the heat maps are those of the first run."""
+    from ..plots.benchmark import familiarity_histograms
     from ..plots.layers import heat_map
 
     triples = rank_triples(settings.search, settings, store, engine)
     suspect = find(settings.search.data.dataset).classes[settings.suspect]
     cases = [*settings.cases, _worst(settings, triples.most_taken_for(suspect))]
-    todo = [_plan(case, own) for own in settings.single_runs() for case in cases]
+    todo = [own.network(case.data, case.ood) for own in settings.single_runs() for case in cases]
     done: list[Detected] = engine.map(
         partial(detected, store, activations=_measure), todo, threads=settings.threads, label="X5"
     )
@@ -108,10 +110,11 @@ def run(settings: ActivationSettings, store: Store, engine: Engine) -> Result:
     rows = [row for case in cases for row in _rows(case, runs[case])]
     figures: dict[str, Figure | bytes] = {}
     figures |= {case.name: heat_map(**_rows_to_show(runs[case][0].network)) for case in (*cases[:3], cases[-1])}
+    layers = {own[0].title: own[0].layer for own in runs.values()}
     words = texts("X5", suspect=suspect)
     return Result(
         rows=[*rows, *_failure_rows(cases, runs, suspect), *triples.rows(suspect)],
-        figures=figures | {"histograms": _histograms(runs), "triples": triples.picture(suspect)},
+        figures=figures | {"histograms": familiarity_histograms(layers), "triples": triples.picture(suspect)},
         captions=words["captions"],
         tables={
             "networks": [_flat(one) for case in cases for one in runs[case]],
@@ -121,7 +124,7 @@ def run(settings: ActivationSettings, store: Store, engine: Engine) -> Result:
             "T22": [{"network": _named(one.network), **one.numbers["magnified"]} for one in done],
         },
         notes=[*(f"{case.name}: {runs[case][0].title}." for case in cases), *words["notes"]],
-        subsets=subsets([one.network for one in done]) + triples.subsets,
+        subsets=subsets(done) + triples.subsets,
         seconds=sum(one.seconds for one in done) + triples.seconds,
     )
 
@@ -130,16 +133,6 @@ def _worst(settings: ActivationSettings, labels: tuple[int, ...]) -> Case:
     """The case that the search found, trained as the others are: a new network, so the search's luck doesn't count."""
     failing = settings.cases[-1]
     return Case("worst", replace(failing.data, classes=labels), failing.ood)
-
-
-def _plan(case: Case, settings: ActivationSettings) -> NetworkPlan:
-    return NetworkPlan(
-        data=case.data,
-        ood=(case.ood,),
-        net=settings.net,
-        config={"features": settings.features},
-        training=settings.training(),
-    )
 
 
 def _measure(network: TrainedNetwork, draft: Draft) -> None:
@@ -219,15 +212,6 @@ def _rows_to_show(network: TrainedNetwork) -> dict[str, Any]:
         },
         "title": f"{plan.data.name} against {plan.ood[0].name}",
     }
-
-
-def _histograms(runs: dict[Case, list[Detected]]) -> "Figure":
-    from ..plots.benchmark import familiarity_histograms
-
-    first = [own[0] for own in runs.values()]
-    return familiarity_histograms(
-        {one.title: (one.network.head, one.network.test.array(), one.ood.array()) for one in first}
-    )
 
 
 FACTORS = (2, 10, 100)

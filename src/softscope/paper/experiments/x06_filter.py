@@ -19,14 +19,14 @@ from ...estimators.softmax import entropy, log_odds
 from ...images import binarise9
 from ...progress import bar
 from ...provenance import cores
-from ...runs import Draft, Run, StepResult, Store
+from ...runs import Draft, Store
 from ..filter import (
     QUANTITIES,
     Climbed,
     Folded,
     Match,
     Range,
-    Statistics,
+    ScanStatistics,
     climb,
     edges,
     exact_binomial,
@@ -42,11 +42,10 @@ from ..filter import inputs as bits_of
 from ..training import TrainSettings
 from . import texts
 from .base import Result, Settings
-from .networks import Images
+from .networks import Images, wall_time
 from .verdict import Row, rows_of
 
 LEVELS = (0.5, 0.9, 0.99, 0.999)
-_SHAPE = (9, 9)
 
 
 @dataclass(frozen=True)
@@ -96,14 +95,8 @@ def digits(data: Images, split: str) -> Digits:
     return Digits(binarise9(images.images)[..., 0], np.asarray(images.labels), tuple(map(str, images.class_names)))
 
 
-def trained_filter(store: Store, plan: BinaryPlan) -> tuple[Run, StepResult]:
-    """The run of `plan` and its step with `model.safetensors` and, as numbers, the accuracy on the test split."""
-    run = store.run(plan)
-    files = {split: plan.data.digests(split) for split in ("train", "test")}
-    return run, run.step("train", partial(_train, plan), inputs={"images": files})
-
-
 def _train(plan: BinaryPlan, draft: Draft) -> None:
+    """`model.safetensors` and, as numbers, the accuracy on the test split."""
     from ..nets import build, save_model
     from ..training import evaluate, train
 
@@ -122,7 +115,7 @@ class Scan:
     depth: int
     accuracy: float
     network: Folded
-    statistics: Statistics
+    statistics: ScanStatistics
     finds: NDArray[np.uint8]
     templates: Match
     nearest: Match
@@ -153,7 +146,7 @@ def run(settings: FilterSettings, store: Store, engine: Engine) -> Result:
     return Result(
         rows=_rows(every, climbs, [-log_odds(own) for own, _ in logits]),
         figures=figures(first, climbs[0], known, test, *logits[0]),
-        tables=tables(first, climbs[0], LEVELS),
+        tables=tables(first, climbs[0]),
         **texts(
             "X6", inputs=settings.inputs, permutations=settings.permutations, least=1 / (settings.permutations + 1)
         ),
@@ -169,23 +162,23 @@ def _scan(settings: FilterSettings, depth: int, known: Digits, store: Store, eng
     from ..nets import load_model
 
     plan = BinaryPlan(data=settings.data, conv_layers=depth, training=settings.training())
-    home, fit = trained_filter(store, plan)
+    home = store.run(plan)
+    files = {split: plan.data.digests(split) for split in ("train", "test")}
+    fit = home.step("train", partial(_train, plan), inputs={"images": files})
     network = scanned(load_model(fit.path("model.safetensors")).net)
     assert isinstance(network, Folded)
     what = Range(settings.seed, 0, settings.inputs, settings.top)
     with bar(show=engine.progress) as progress:
         watch = told(progress, settings.inputs)
         statistics, seconds = scan_in_store(home, network, what, engine, threads=cores(), watch=watch)
-    finds = bits_of.images(settings.seed, statistics.numbers.ravel(), _SHAPE).reshape(
-        *statistics.numbers.shape, *_SHAPE
-    )
+    finds = bits_of.images(settings.seed, statistics.numbers, network.shape)
     templates, nearest = _resemblance(settings, statistics, finds, known)
-    spent = float(fit.provenance.get("seconds", 0.0)), seconds
+    spent = wall_time(fit), seconds
     return Scan(depth, fit.json()["accuracy"], network, statistics, finds, templates, nearest, spent)
 
 
 def _resemblance(
-    settings: FilterSettings, statistics: Statistics, finds: NDArray, known: Digits
+    settings: FilterSettings, statistics: ScanStatistics, finds: NDArray, known: Digits
 ) -> tuple[Match, Match]:
     """How well finds match their own class: correlation with its mean image, distance to its nearest image."""
     real = statistics.odds > -np.inf
@@ -232,24 +225,40 @@ def _depth_rows(depth: int, scans: list[Scan], stated: bool) -> list[Row]:
     return rows_of("X6", ours, {} if stated else {"templates_p_value": None}, depth=depth)
 
 
-def tables(scans: "Sequence[Scan]", climbed: Climbed, levels: tuple[float, ...]) -> dict[str, list[dict[str, Any]]]:
+def tables(scans: "Sequence[Scan]", climbed: Climbed) -> dict[str, list[dict[str, Any]]]:
     """Shares above confidences with exact intervals, quantiles, the finds with their numbers, and the climbs."""
+    every = [_tables(scan.statistics) for scan in scans]
+    depths = {
+        name: [{"conv_layers": scan.depth, **line} for scan, own in zip(scans, every) for line in own[name]]
+        for name in every[0]
+    }
+    columns = (scans[0].wanted, scans[0].words, climbed.words, climbed.odds, climbed.steps)
+    climbs = [
+        dict(zip(("predicted", "from_word", "to_word", "log_odds", "steps"), line))
+        for line in zip(*(column.tolist() for column in columns))
+    ]
+    return {**depths, "climbs": climbs}
+
+
+def _tables(statistics: ScanStatistics) -> dict[str, list[dict[str, Any]]]:
+    """Those of a single network."""
+    quantiles = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 0.9999, 1.0)
+    best = [float(odds) if np.isfinite(odds) else None for odds in statistics.odds[:, 0]]
+    shares = [exact_binomial(int(count), statistics.inputs).to_dict() for count in statistics.predicted]
     return {
-        "shares": [_share(scan, level) for scan in scans for level in levels],
-        "classes": [_class(scan, k) for scan in scans for k in range(scan.statistics.classes)],
-        "quantiles": [_quantiles(scan, quantity) for scan in scans for quantity in QUANTITIES],
-        "finds": [row for scan in scans for row in _finds(scan)],
-        "climbs": [
-            {
-                "predicted": int(k),
-                "from_word": int(start),
-                "to_word": int(end),
-                "log_odds": float(odds),
-                "steps": int(steps),
-            }
-            for k, start, end, odds, steps in zip(
-                scans[0].wanted, scans[0].words, climbed.words, climbed.odds, climbed.steps
-            )
+        "shares": [
+            {"confidence": level, "share": statistics.share_above(log_odds_of(level)).to_dict()} for level in LEVELS
+        ],
+        "classes": [
+            {"predicted": k, "share": share, "best_log_odds": odds} for k, (share, odds) in enumerate(zip(shares, best))
+        ],
+        "quantiles": [
+            {"quantity": quantity, **{f"{at:g}": statistics.quantile(quantity, at).value for at in quantiles}}
+            for quantity in QUANTITIES
+        ],
+        "finds": [
+            {"predicted": k, "number": int(statistics.numbers[k, i]), "log_odds": float(statistics.odds[k, i])}
+            for k, i in np.argwhere(statistics.odds > -np.inf).tolist()
         ],
     }
 
@@ -302,45 +311,3 @@ def _digit_quantities(scan: "Scan", logits: NDArray, norms: NDArray) -> dict[str
         "norm": norms.astype(np.float64),
         "cosine": cosines.max(axis=1).astype(np.float64),
     }
-
-
-def _share(scan: "Scan", level: float) -> dict[str, Any]:
-    return {
-        "conv_layers": scan.depth,
-        "confidence": level,
-        "share": scan.statistics.share_above(log_odds_of(level)).to_dict(),
-    }
-
-
-def _class(scan: "Scan", k: int) -> dict[str, Any]:
-    statistics = scan.statistics
-    share = exact_binomial(int(statistics.predicted[k]), statistics.inputs)
-    return {
-        "conv_layers": scan.depth,
-        "predicted": k,
-        "share": share.to_dict(),
-        "best_log_odds": _number(statistics.odds[k, 0]),
-    }
-
-
-def _quantiles(scan: "Scan", quantity: str) -> dict[str, Any]:
-    shares = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 0.9999, 1.0)
-    values = {f"{share:g}": scan.statistics.quantile(quantity, share).value for share in shares}
-    return {"conv_layers": scan.depth, "quantity": quantity, **values}
-
-
-def _finds(scan: "Scan") -> list[dict[str, Any]]:
-    statistics = scan.statistics
-    return [
-        {
-            "conv_layers": scan.depth,
-            "predicted": k,
-            "number": int(statistics.numbers[k, i]),
-            "log_odds": float(statistics.odds[k, i]),
-        }
-        for k, i in np.argwhere(statistics.odds > -np.inf).tolist()
-    ]
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

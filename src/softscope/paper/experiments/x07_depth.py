@@ -15,8 +15,9 @@ from ...engine import Engine
 from ...runs import Store
 from . import texts
 from .base import Result, Settings
-from .judge import Detected, claim_tables, detected, detected_or_kept, record_name, together
-from .networks import Images, NetworkPlan
+from .judge import claim_tables, detected, together
+from .judgement import Detected, record_name
+from .networks import Images, NetworkPlan, subsets
 from .verdict import Row, rows_of
 
 SHOWN = ("entropy", "density", "norm", "familiarity")
@@ -73,9 +74,8 @@ def _piecewise(settings: DepthSettings, store: Store, engine: Engine) -> Iterato
     """After each network what is known of all runs that are whole; the others are kept for a later call."""
     runs = [_plans(own) for own in settings.single_runs()]
     plans = [plan for run_plans in runs for plan in run_plans]
-    task = partial(detected_or_kept, store, "X7")
     done: list[Detected] = []
-    for one in engine.as_done(task, plans, threads=settings.threads):
+    for one in engine.as_done(partial(_kept_or_detected, store), plans, threads=settings.threads):
         done.append(one)
         by_plan = {record_name(own.plan): own for own in done}
         whole = [own for own in runs if all(record_name(plan) in by_plan for plan in own)]
@@ -84,9 +84,13 @@ def _piecewise(settings: DepthSettings, store: Store, engine: Engine) -> Iterato
         left = len(plans) - len(done)
         yield replace(
             result,
-            kept={name: own.record() for name, own in by_plan.items() if own.in_store},
+            kept={name: own.record for name, own in by_plan.items() if own.in_store},
             left=f"{left} networks" if left else None,
         )
+
+
+def _kept_or_detected(store: Store, plan: NetworkPlan) -> Detected:
+    return Detected.kept(store, "X7", plan) or detected(store, plan)
 
 
 def _result(settings: DepthSettings, every: list[Detected]) -> Result:
@@ -97,7 +101,7 @@ def _result(settings: DepthSettings, every: list[Detected]) -> Result:
         figures={"depth": _picture(directions)},
         tables=_tables(directions),
         **texts("X7", batch=settings.batch),
-        subsets=list(dict.fromkeys(line for one in every for line in one.subsets)),
+        subsets=subsets(every),
         seconds=sum(one.seconds for one in every),
     )
 

@@ -22,10 +22,10 @@ from ...tuning import COMPONENTS, ComponentCount, Features, Search, Sets, Settin
 from ..training import TrainSettings
 from . import texts
 from .base import Result, Settings
-from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
+from .networks import Images, NetworkPlan, TrainedNetwork, features_of, subsets, trained
 from .verdict import Mean, Row, rows_of
 from .x09_plans import SCALES as NETWORKS
-from .x09_plans import plans
+from .x09_plans import plans, with_features
 
 CHOICES = {
     "fit": "free EM",
@@ -67,7 +67,7 @@ SCALES = {
     "laptop": SearchSettings(
         plans=tuple(plans(NETWORKS["laptop"])), draws=8, iterations=10, judged=2_000, elsewhere=("1", "K", "10")
     ),
-    "overnight": SearchSettings(plans=tuple(plans(NETWORKS["overnight"])), draws=24),
+    "overnight": SearchSettings(plans=tuple(with_features()), draws=24),
     "paper": SearchSettings(plans=tuple(plans(NETWORKS["paper"]))),
 }
 
@@ -76,6 +76,8 @@ Searches = dict[str, Search]
 
 def run(settings: SearchSettings, store: Store, engine: Engine) -> Result:
     """Search on each network and set what is best beside the paper's choice."""
+    from ...reporting import against_likelihood, against_options
+
     threads = max(plan.training.threads for plan in settings.plans)
     networks: list[TrainedNetwork] = engine.map(
         partial(trained, store), _seeded(settings), threads=threads, label="X8 networks"
@@ -94,15 +96,16 @@ def run(settings: SearchSettings, store: Store, engine: Engine) -> Result:
             inputs={"after": network.made, "before": step},
             engine=engine,
         )
+    seconds = {name: sum(one.seconds for one in (*search.tried, *search.kernels)) for name, search in searches.items()}
     softmax = {network.plan.data.name: entropy_auroc(network, settings.judged) for network in networks}
     return Result(
         rows=[*_choice_rows(searches), *_outcome_rows(searches, softmax)],
-        figures=_pictures(searches, softmax),
+        figures={"options": against_options(searches, softmax), "likelihood": against_likelihood(searches)},
         tables={"chosen": _chosen(searches, softmax), "settings": _settings(searches)},
         **_texts(settings, searches),
         subsets=[*subsets(networks), *_judged(settings)],
-        seconds=sum(one.seconds for search in searches.values() for one in (*search.tried, *search.kernels)),
-        timings={f"{name}: search, seconds": _seconds(search) for name, search in searches.items()},
+        seconds=sum(seconds.values()),
+        timings={f"{name}: search, seconds": round(spent, 1) for name, spent in seconds.items()},
     )
 
 
@@ -218,16 +221,6 @@ def _judged(settings: SearchSettings) -> list[str]:
     return said
 
 
-def _seconds(search: Search) -> float:
-    return round(sum(one.seconds for one in (*search.tried, *search.kernels)), 1)
-
-
-def _pictures(searches: Searches, softmax: Mapping[str, float]) -> dict[str, Any]:
-    from ...reporting import against_likelihood, against_options
-
-    return {"options": against_options(searches, softmax), "likelihood": against_likelihood(searches)}
-
-
 def _texts(settings: SearchSettings, searches: Searches) -> dict[str, Any]:
     every = [one for search in searches.values() for one in search.tried]
     first = next(iter(searches.values()))
@@ -263,18 +256,8 @@ def both_layers(network: TrainedNetwork, extracted: StepResult) -> Features:
 
 
 def _extract(network: TrainedNetwork, draft: Draft) -> None:
-    from ...images import fit_images
-    from ...models import extract_features
-
     plan, net = network.plan, network.net()
-    wanted: list[tuple[str, Images, str]] = [("train", plan.data, "train"), ("test", plan.data, "test")]
-    for name, source, split in [*wanted, *((ood.name, ood, "test") for ood in plan.ood)]:
-        images = source.load(split)
-        extract_features(
-            net,
-            fit_images(images.images, net.input_shape),
-            layer="before",
-            out=draft.path(f"{name}.safetensors"),
-            name=name,
-            metadata={"model": plan.net, "dataset": source.name, "split": split},
-        )
+    for name, (source, split) in plan.sets().items():
+        about = {"model": plan.net, "dataset": source.name, "split": split}
+        out = draft.path(f"{name}.safetensors")
+        features_of(net, source.load(split).images, layer="before", out=out, name=name, metadata=about)

@@ -115,6 +115,11 @@ def table(courses: Mapping[str, Sequence[Mapping[str, float]]]) -> list[dict[str
     ]
 
 
+def courses_of(lines: Lines) -> dict[str, list[dict[str, float]]]:
+    """The course of training by data set, where the snapshots of a run were measured."""
+    return {name: own.course for name, runs in lines.items() for own in runs if own.course}
+
+
 def recipes(lines: Lines, others: Sequence[Judged]) -> list[dict[str, Any]]:
     """For each data set that both recipes have learned in as many epochs, a line of each, of the first run."""
     columns = {"accuracy": "accuracy", "plain-max": "U_max", "plain-entropy": "U_entropy", "density": "U_density"}

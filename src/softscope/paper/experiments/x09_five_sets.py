@@ -1,6 +1,6 @@
 """X9 (table_AUROC_bench, top; fig_grid_auroc; fig_cifar_etc): five data sets, each network against the other four."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,22 +11,20 @@ import numpy as np
 from ...engine import Engine
 from ...estimators import Density
 from ...runs import Store
-from . import table
+from . import table, texts
 from .base import Result
-from .judge import judged, record_name
-from .judgement import MINOR, Judged, Kept
+from .judge import judged
+from .judgement import MINOR, Judged, record_name
 from .literature import beside, shared_pairs
-from .networks import NetworkPlan, TrainedNetwork, is_trained
+from .networks import NetworkPlan, TrainedNetwork, is_trained, subsets
 from .table import COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, over_runs
-from .verdict import Mean, Reported, Row, Statement, printed
-from .x09_course import course, recipes
+from .verdict import Reported, Row, Statement, printed, rows_of
+from .x09_course import course, courses_of, recipes
 from .x09_course import table as course_table
-from .x09_figures import captions, courses_of, figures
-from .x09_figures import trained_how as trained_how
-from .x09_plans import NAMES, SCALES, FiveSettings, plans, strong_decay
+from .x09_plans import SCALES, FiveSettings, plans, strong_decay
 
 if TYPE_CHECKING:
-    pass
+    from matplotlib.figure import Figure
 
 __all__ = ["SCALES", "run"]
 
@@ -70,24 +68,18 @@ def measured(settings: FiveSettings, store: Store, engine: Engine, learned: tupl
 
 def _judged(store: Store, plan: NetworkPlan) -> Judged:
     """Judged from the store, which may have to train it; from the results where they alone have it."""
-    if not is_trained(store, plan) and (file := _record_file(store, plan)).is_file():
-        return Kept(plan, file)
+    if (kept := Judged.kept(store, "X9", plan)) is not None:
+        return kept
     own = judged(store, plan, densities=densities)
+    if not plan.snapshots or plan.training.seed:
+        return own
     # The first run alone: its snapshots tell the course of training.
-    return replace(own, further=course(own.network)) if plan.snapshots and plan.training.seed == 0 else own
+    return replace(own, record={**own.record, "course": course(own.network).json()})
 
 
 def _at_hand(store: Store, plan: NetworkPlan) -> bool:
-    return is_trained(store, plan) or _record_file(store, plan).is_file()
-
-
-def _record_file(store: Store, plan: NetworkPlan) -> Path:
-    """Where results keep what was judged of a network: named by all that determines it, whatever the scale."""
-    return store.results / "X9" / record_name(plan)
-
-
-def _head_name(record: str) -> str:
-    return record.removesuffix(".json") + ".safetensors"
+    """Trained, or kept by a result, whatever its scale."""
+    return is_trained(store, plan) or (store.results / "X9" / record_name(plan)).is_file()
 
 
 def _by_set(networks: Sequence[Judged]) -> dict[str, list[Judged]]:
@@ -135,15 +127,23 @@ def _result(lines: Lines, left: Sequence[NetworkPlan], others: Sequence[Judged] 
     seconds = time_left(every, left)
     unfinished = [f"{plan.data.name}, seed {plan.training.seed}" for plan in left]
     missing = [f"Not trained yet, hence left out: {'; '.join(unfinished)}."] if unfinished else []
+    drawn = figures(lines)
+    counts = sorted({len(runs) for runs in lines.values()})
+    words = texts(
+        "X9",
+        how="; ".join(f"{name} {trained_how(runs[0])}" for name, runs in lines.items()),
+        mean="a single run" if counts == [1] else f"mean over {' or '.join(map(str, counts))} runs",
+        minor=MINOR,
+    )
     return Result(
         rows=rows(lines),
-        figures=figures(lines),
-        captions=captions(lines),
+        figures=drawn,
+        captions={name: text for name, text in words["captions"].items() if name in drawn},
         tables=tables,
-        shown={name: words for name, words in _SHOWN.items() if name in tables},
-        notes=[*missing, *_NOTES, *_report_notes(every)],
-        subsets=list(dict.fromkeys(line for own in every for line in own.facts["subsets"])),
-        seconds=sum(own.facts["seconds"] for own in every),
+        shown={name: text for name, text in words["shown"].items() if name in tables},
+        notes=[*missing, *words["notes"], *_report_notes(every)],
+        subsets=subsets(every),
+        seconds=sum(own.seconds for own in every),
         part=any(plan.training.seed == min(own.seed for own in every) for plan in left),
         kept=_kept([own for own in every if own.in_store]),
         left=None if not left else f"{len(left)} networks" + (f", about {seconds / 3600:.1f} hours" if seconds else ""),
@@ -155,156 +155,62 @@ def _kept(networks: Sequence[Judged]) -> dict[str, dict[str, Any] | Path]:
     kept: dict[str, dict[str, Any] | Path] = {}
     for own in networks:
         name = record_name(own.plan)
-        kept |= {name: own.record(), _head_name(name): own.network.made.path("head.safetensors")}
+        head = name.removesuffix(".json") + ".safetensors"
+        kept |= {name: own.record, head: own.network.made.path("head.safetensors")}
     return kept
-
-
-_RULES = (
-    "Rules: 'outweighs', 'beats' and 'preferable' hold where the 95 % interval of the difference over runs lies "
-    f"above 0; saturation is 'avoided' where rounding to float32 costs U_entropy at most {MINOR:g} points of AUROC "
-    "on every pair, and 'absent' where at most 1 % of float32 scores equal another. The first rule for T24 was the "
-    "share of equal scores; the rule of lost AUROC was added after numbers had been seen: both stand here. Causes "
-    "follow from the AUROCs, so that no count includes them."
-)
-_NOTES = [
-    "The paper trains ResNet18 for 100 epochs on all images, five times, by a public script: SGD with Nesterov "
-    "momentum, a one-cycle rate with its peak at 1e-2, weight decay 1e-2, batches of 256. Ours: the same optimiser "
-    "and schedule; peak, decay, images and epochs as the settings and the table's lines say. Where training was "
-    "shorter, the numbers are those of briefly trained networks.",
-    "Each AUROC is of a balanced pair (as many OOD as test images, drawn by the run's seed), OOD positive, averaged "
-    "over the OOD sets. U_density: full covariances, K components, ridge 1e-5, on z after the non-linearity, EM from "
-    "k-means as in the paper's snippet; from labels and on log z beside it.",
-    f"U_cool takes part in causes 1 and 2 only where rounding to float32 costs U_entropy more than {MINOR:g} points, "
-    "as in the paper, whose C equals its B in every line; what a temperature gains otherwise is a column of its own.",
-    "A Gaussian takes what lies between the classes for likely: where OOD features are weak, so that norm(z) tells "
-    "them, it can find them more familiar than test inputs.",
-    _RULES,
-    "The paper's cause 3 of c10 is printed as 0.7; its own column gives 10.7, which stands here. Its caption calls "
-    "cause 1 dominant; its columns say cause 3 (T20).",
-]
 
 
 def rows(lines: Lines) -> list[Row]:
     """All of them, the mean line and what decides the paper's statements first."""
-    paper = table.paper_lines("X9")
-    # The paper's mean is over its five data sets: no others compare with it.
-    five = set(lines) == set(NAMES)
+    paper = table.paper_lines("X9", lines)
+    mean = paper.get("mean", {})
     headings = {column: heading for column, heading in HEADINGS.items() if column != "accuracy"}
-    out = table.cells("mean", partial(mean_line, lines), headings, paper["mean"] if five else {})
-    out += [*table.size_rows("mean", lines), *_statements(lines, five), *_beyond(lines)]
+    out = table.cells("mean", partial(mean_line, lines), headings, mean)
+    out += [*table.size_rows("mean", lines), *_statements(lines, mean)]
     for name, runs in lines.items():
         out += table.cells(name, partial(over_runs, runs), HEADINGS, paper.get(name, {}))
     for learned, others in printed("X9.pairs").items():
         for ood, number in others.items():
             if learned in lines and ood in lines[learned][0].diagnosis.ood:
-                ours = Mean.of([own.auroc("plain-max", ood) for own in lines[learned]])
-                out.append(Row(f"{learned} against {ood}: U_max", ours, number, "%", kind="AUROC"))
+                ours = {"pair": [own.auroc("plain-max", ood) for own in lines[learned]]}
+                out += rows_of("X9", ours, {"pair": number}, learned=learned, ood=ood)
     return out
 
 
-def _statements(lines: Lines, five: bool) -> list[Row]:
+def _statements(lines: Lines, paper: Mapping[str, Reported]) -> list[Row]:
+    """What decides the paper's statements, then what the paper does not split; `paper` is its mean line, if any."""
     runs = list(zip(*lines.values()))
 
-    def per_run(of: Any) -> Mean:
-        return Mean.of([of(run) for run in runs])
+    def where(more: str, less: str) -> list[int]:
+        return [sum(table.value(own, more) > table.value(own, less) for own in run) for run in runs]
 
-    def where(more: str, less: str) -> Mean:
-        return per_run(lambda run: sum(table.value(own, more) > table.value(own, less) for own in run))
-
-    def claims(own: Judged, claim: str, what: str) -> list[float]:
-        return [float(by_claim[claim][what]) for by_claim in own.numbers["claims"].values()]
-
-    lowest = per_run(lambda run: min(table.value(o, "plain-entropy") - table.value(o, "plain-max") for o in run))
-    lost = per_run(lambda run: 100 * max(c.rounding.value for own in run for c in own.diagnosis.causes.values()))
-    equal = per_run(lambda run: 100 * max(max(claims(own, "T24", "equal_share")) for own in run))
-    overlap = difference(lines, "overlap", lines, "extrapolation")
     density = difference(lines, "density", lines, "plain-entropy")
-    entropy = difference(lines, "plain-entropy", lines, "plain-max")
-    mean = table.paper_lines("X9")["mean"]
-    together = Reported(mean["saturation"].value + mean["extrapolation"].value) if five else None
-    every = f"of {len(lines)} data sets"
-    return [
-        Row("mean: cause 3 less cause 2", overlap, Statement("overlap outweighs extrapolation", least=0), "points"),
-        Row(
-            "data sets whose cause 3 exceeds cause 2",
-            where("overlap", "extrapolation"),
-            printed("X9.overlap_outweighs") if five else None,
-            every,
-            kind="count",
-        ),
-        Row("mean: causes 1 and 2 together (D - B)", density, together, "points", kind="AUROC", counts=False),
-        Row("mean: U_density less U_entropy", density, Statement("density beats softmax", least=0), "points"),
-        Row(
-            "data sets where U_density exceeds U_entropy",
-            where("density", "plain-entropy"),
-            Statement("density beats softmax on each", least=len(lines)),
-            every,
-        ),
-        Row("mean: U_entropy less U_max", entropy, Statement("U_entropy is preferable", least=0), "points", 2),
-        Row(
-            "U_entropy less U_max, lowest of the data sets",
-            lowest,
-            Statement("consistently so", least=-MINOR),
-            "points",
-            2,
-        ),
-        Row(
-            "largest share of equal float32 values of U_max, of all pairs",
-            equal,
-            Statement("saturation is absent (first rule)", most=1),
-            "%",
-        ),
-        Row(
-            "largest loss to rounding to float32, of all pairs",
-            lost,
-            Statement("saturation is avoided (second rule)", most=MINOR),
-            "points",
-            2,
-        ),
-    ]
-
-
-def _beyond(lines: Lines) -> list[Row]:
-    """What the paper does not split."""
-    names = {
-        "ceiling": "estimated ceiling of any score on this layer",
-        "misfit": "of cause 3, misfit of the density (ceiling less D)",
-        "overlap_proper": "of cause 3, overlap proper (100 less ceiling)",
-        "extrapolation_proper": "of cause 2, 2a extrapolation",
-        "ambiguity": "of cause 2, 2b ambiguity",
+    ours: dict[str, Any] = {
+        "overlap_less": difference(lines, "overlap", lines, "extrapolation"),
+        "overlap_more": where("overlap", "extrapolation"),
+        "together": density,
+        "density_less": density,
+        "density_more": where("density", "plain-entropy"),
+        "entropy_less": difference(lines, "plain-entropy", lines, "plain-max"),
+        "lowest": [min(table.value(o, "plain-entropy") - table.value(o, "plain-max") for o in run) for run in runs],
+        "equal": [100 * max(share for own in run for share in own.equal_shares()) for run in runs],
+        "lost": [100 * max(c.rounding.value for own in run for c in own.diagnosis.causes.values()) for run in runs],
     }
-    out = []
-    for part, words in names.items():
-        if all(np.isfinite(table.value(own, part)) for runs in lines.values() for own in runs):
-            out.append(Row(f"mean: {words}", mean_line(lines, part), unit="%" if part == "ceiling" else "points"))
-    return out
-
-
-_SHOWN = {
-    "benchmark": "The paper's table: each of ours above the paper's line. AUROC in percent, mean over the OOD sets, "
-    "± 1 standard error over runs; U_max (A) and U_entropy (B) as float32 prints them, U_cool (C; B where nothing "
-    "saturates), U_density (D); cause 1 = C - B, 2 = D - C, 3 = 100 - D.",
-    "scores": "Every score of the registry on all pairs of data sets, AUROC in percent: mean over pairs, and the worst "
-    "pair (mean over runs).",
-    "causes": "Causes split further, in points of AUROC: B and all parts add up to 100. In brackets the 95 % interval "
-    "over inputs (mean of the runs' ends).",
-    "mental": "The mental model (T19): its rank agreement with U_max over test and OOD inputs (lowest of the OOD "
-    "sets), how far the head is from the optimal structure, and the cosines of z. If both assumptions held, the "
-    "deviations would be 0 and the largest cosine 1.",
-    "course": "The course of training, first run: snapshots measured on 10,000 training and 2,000 images of each test "
-    "set, weights not averaged. AUROC in percent, mean over the OOD sets; cause 2 = U_density less U_entropy, cause 3 "
-    "= 100 less U_density; mean of the largest cosine.",
-    "recipes": "Two recipes at the same number of epochs, one run each: peak rate and weight decay, accuracy, AUROC in "
-    "percent (mean over the OOD sets), causes in points, mean of the largest cosine. The first was chosen by "
-    "accuracy alone. With decay 1e-2 the weights of the last quarter are averaged, else the last ones are taken.",
-    "literature": "What the literature reports for the same pairs (X11), AUROC in percent.",
-}
+    for part in ("ceiling", "misfit", "overlap_proper", "extrapolation_proper", "ambiguity"):
+        if all(np.isfinite(table.value(own, part)) for own_runs in lines.values() for own in own_runs):
+            ours[part] = mean_line(lines, part)
+    theirs: dict[str, Any] = {"density_more": Statement("density beats softmax on each", least=len(lines))}
+    if paper:
+        theirs["together"] = Reported(paper["saturation"].value + paper["extrapolation"].value)
+    else:
+        theirs["overlap_more"] = None
+    return rows_of("X9", ours, theirs, sets=len(lines))
 
 
 def _tables(lines: Lines) -> dict[str, Table]:
-    """By name; those of `_SHOWN` are for people, the others for programs."""
+    """By name; those with words of their own are for people, the others for programs."""
     every = [own for runs in lines.values() for own in runs]
-    paper = table.paper_lines("X9")
+    paper = table.paper_lines("X9", lines)
     theirs = f"paper (100 epochs, all images, {table.runs_of(printed('X9.runs'))})"
     out = {
         "benchmark": table.benchmark(lines, paper, HEADINGS, _line_title, theirs),
@@ -329,6 +235,12 @@ def _report_notes(every: Sequence[Judged]) -> list[str]:
     return [f"{line['network']}, as a report: {line['report']}" for line in opened]
 
 
+def trained_how(own: Judged) -> str:
+    """'8 epochs, 20,000 images'."""
+    epochs = own.plan.training.epochs
+    return f"{epochs} epoch{'s' * (epochs > 1)}, {own.facts['images']:,} images"
+
+
 def _line_title(name: str, runs: Sequence[Judged]) -> str:
     return f"{name} ({trained_how(runs[0])}, {table.runs_of(len(runs))})"
 
@@ -341,29 +253,55 @@ def network_name(own: Judged) -> str:
 
 def mental(runs: Sequence[Judged]) -> dict[str, str]:
     """T19's agreement and assumptions, mean over runs."""
+    known = [own.numbers["mental"] for own in runs]
+    agreement = min(claims["T19"]["spearman"] for own in runs for claims in own.numbers["claims"].values())
 
-    def mean(*keys: str) -> float:
-        values = []
-        for own in runs:
-            at = own.numbers["mental"]
-            for key in keys:
-                at = at[key]
-            values.append(np.nan if at is None else at)
-        return float(np.mean(values))
+    def head(what: str) -> str:
+        return f"{np.mean([np.nan if own['head'][what] is None else own['head'][what] for own in known]):.2f}"
+
+    def sets(what: str, *names: str) -> str:
+        return f"{np.mean([[own['sets'][name][what] for own in known] for name in names]):.2f}"
 
     ood = list(runs[0].diagnosis.ood)
-    agreement = min(claims["T19"]["spearman"] for own in runs for claims in own.numbers["claims"].values())
-    largest, spread = ([mean("sets", other, what) for other in ood] for what in ("largest", "others_deviation"))
     return {
         "rank agreement": f"{agreement:.2f}",
         "-1/(K-1)": f"{-1 / (runs[0].facts['classes'] - 1):.2f}",
-        "norm(w): std / mean": f"{mean('head', 'norm_spread'):.2f}",
-        "abs(b) / norm(w)": f"{mean('head', 'bias_share'):.2f}",
-        "cos(w, w): deviation": f"{mean('head', 'cosine_deviation'):.2f}",
-        "distance to optimum (centred)": f"{mean('head', 'distance'):.2f} ({mean('head', 'centred_distance'):.2f})",
-        "largest cos, train": f"{mean('sets', 'train', 'largest'):.2f}",
-        "largest cos, test": f"{mean('sets', 'test', 'largest'):.2f}",
-        "largest cos, OOD": f"{np.mean(largest):.2f}",
-        "other cos: deviation, test": f"{mean('sets', 'test', 'others_deviation'):.2f}",
-        "other cos: deviation, OOD": f"{np.mean(spread):.2f}",
+        "norm(w): std / mean": head("norm_spread"),
+        "abs(b) / norm(w)": head("bias_share"),
+        "cos(w, w): deviation": head("cosine_deviation"),
+        "distance to optimum (centred)": f"{head('distance')} ({head('centred_distance')})",
+        "largest cos, train": sets("largest", "train"),
+        "largest cos, test": sets("largest", "test"),
+        "largest cos, OOD": sets("largest", *ood),
+        "other cos: deviation, test": sets("others_deviation", "test"),
+        "other cos: deviation, OOD": sets("others_deviation", *ood),
+    }
+
+
+_GRIDS = {
+    "plain-max": "U_max", "plain-entropy": "U_entropy", "density": "U_density", "familiarity": "max cos",
+    "norm": "norm(z)",
+}  # fmt: skip
+_PANELS = {
+    "saturation": "1 saturation", "extrapolation": "2 extrapolation", "overlap": "3 overlap",
+    "overlap_proper": "of 3: overlap proper",
+}  # fmt: skip
+
+
+def figures(lines: Lines) -> "dict[str, Figure | bytes]":
+    """By name, the experiment's own picture first."""
+    from ..plots.benchmark import auroc_grids, causes_beside, familiarity_by_set, training_course
+
+    paper = table.paper_lines("X9", lines)
+    first = {f"{name} ({trained_how(runs[0])})": runs[0].diagnosis for name, runs in lines.items()}
+    drawn = {name: table.cause_line({name: runs}, list(_PANELS), paper.get(name, {})) for name, runs in lines.items()}
+    drawn["mean"] = table.cause_line(lines, list(_PANELS), paper.get("mean", {}))
+    courses = courses_of(lines)
+    return {
+        "grids": auroc_grids(list(lines), {title: table.grid(lines, score) for score, title in _GRIDS.items()}),
+        "causes": causes_beside(_PANELS, drawn),
+        "histograms": familiarity_by_set(
+            {title: (own.strength, own.other_cosines, own.familiarity) for title, own in first.items()}
+        ),
+        **({"course": training_course(courses)} if courses else {}),
     }

@@ -7,7 +7,7 @@ from ..datasets import load
 from ..training import TrainSettings
 from .base import Settings
 from .networks import Images, NetworkPlan
-from .transfer import ActivationPlan, Source, TransferPlan
+from .transfer import ActivationPlan, BodySource, TransferPlan
 
 LAST, TUNED, GREY, SCRATCH = "last layer", "fine-tuned", "last layer in grey", "from scratch"
 
@@ -59,7 +59,7 @@ class TransferSettings(Settings):
     last layer alone, the same on images in grey, and `scratch`."""
 
     topics: tuple[Topic, ...]
-    source: Source
+    source: BodySource
     scratch: Scratch
     controls: int = 1
     tail: int | None = None

@@ -22,26 +22,25 @@ from . import table, texts
 from .base import Result
 from .judge import judged
 from .judgement import Judged
-from .networks import NetworkPlan, TrainedNetwork, subsets, trained
+from .networks import NetworkPlan, TrainedNetwork, subsets, trained, wall_time
 from .table import CAUSES, COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, over_runs
 from .transfer import TransferPlan, activations, transferred
-from .verdict import Mean, Row, Statement, printed
+from .verdict import Row, printed, rows_of
 from .x10_plans import GREY, LAST, SCALES, SCRATCH, TUNED, TransferSettings, activation_plans, plans
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..plots.plane import Layer, Sure
+    from ..plots.plane import Sure
 
 __all__ = ["SCALES", "run"]
 
 PAPER = "paper-density"
 BOOTSTRAPS = 200
-SMALL = 1.0  # points of AUROC
-HIGH = 95.0  # percent
 #: The paper's own density is what its column is compared with; ours, of the causes, stands before it.
 HEADINGS = {**COLUMNS, **TEMPERATURE, PAPER: "U_density as the paper's"}
-_FAMILY = {"efficientnet_lite1": "EfficientNet-Lite1", "efficientnet_b1": "EfficientNetB1"}
+_LITE = "EfficientNet-Lite1"
+_FAMILY = {"efficientnet_lite1": _LITE, "efficientnet_lite": _LITE, "efficientnet_b1": "EfficientNetB1"}
 #: by kind of network
 Kinds = Mapping[str, Lines]
 
@@ -49,19 +48,14 @@ Kinds = Mapping[str, Lines]
 def run(settings: TransferSettings, store: Store, engine: Engine) -> Result:
     """Activations first, then every network, each judged; the paper's table beside the fine-tuned ones."""
     seen = engine.map(partial(activations, store), activation_plans(settings), threads=settings.threads, label="images")
-    todo = plans(settings)
-    every: list[Judged] = engine.map(
-        partial(_judged, store), [plan for own in todo.values() for plan in own], threads=settings.threads, label="X10"
-    )
+    todo = [plan for own in plans(settings).values() for plan in own]
+    every: list[Judged] = engine.map(partial(_judged, store), todo, threads=settings.threads, label="X10")
+    titles = {topic.name: topic.title for topic in settings.topics}
     kinds: dict[str, dict[str, list[Judged]]] = {}
-    done = iter(every)
-    for kind, own in todo.items():
-        kinds[kind] = {topic.title: [] for topic in settings.topics}
-        for _ in range(len(own) // len(settings.topics)):
-            for topic in settings.topics:
-                kinds[kind][topic.title].append(next(done))
+    for own in every:
+        kinds.setdefault(kind_of(own), {}).setdefault(titles[own.name], []).append(own)
     skipped = sorted({name for step in seen for name in step.json()["skipped"]})
-    words = texts("X10", how=how(settings), lr=settings.tuning.lr, batch=settings.tuning.batch, small=SMALL, high=HIGH)
+    words = texts("X10", how=how(settings), lr=settings.tuning.lr, batch=settings.tuning.batch)
     return Result(
         rows=rows(kinds),
         figures=_figures(kinds),
@@ -75,9 +69,8 @@ def run(settings: TransferSettings, store: Store, engine: Engine) -> Result:
             f"{len(skipped)} corrupt images were left out{': ' * bool(skipped)}{', '.join(skipped[:5])}.",
             *_report_notes(kinds),
         ],
-        subsets=subsets([own.network for own in every]),
-        seconds=sum(own.facts["seconds"] for own in every)
-        + sum(float(step.provenance.get("seconds", 0.0)) for step in seen),
+        subsets=subsets(every),
+        seconds=sum(own.seconds for own in every) + sum(map(wall_time, seen)),
     )
 
 
@@ -115,9 +108,8 @@ def shrunk_density(train: FeatureSet) -> Density:
 
 def rows(kinds: Kinds) -> list[Row]:
     """All of them: statements and the mean line first, then topic by topic, then the other kinds."""
-    tuned, paper = kinds[TUNED], table.paper_lines("X10")
-    # The paper's lines are of its five data sets: no others compare with them.
-    known = _with_own_density(paper) if set(tuned) == set(paper) - {"mean"} else {}
+    tuned = kinds[TUNED]
+    known = _paper_lines(tuned)
     headings = {column: heading for column, heading in HEADINGS.items() if column != "accuracy"}
     out = [*_statements(kinds), *table.cells("mean", partial(mean_line, tuned), headings, known.get("mean", {}))]
     out += table.size_rows("fine-tuned, mean", tuned)
@@ -130,70 +122,41 @@ def rows(kinds: Kinds) -> list[Row]:
     return out
 
 
-def _with_own_density(paper: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _paper_lines(ours: Lines) -> dict[str, dict[str, Any]]:
     """The paper's D belongs to its own density."""
     return {
         title: {PAPER if column == "density" else column: number for column, number in line.items()}
-        for title, line in paper.items()
+        for title, line in table.paper_lines("X10", ours).items()
     }
 
 
 def _statements(kinds: Kinds) -> list[Row]:
     tuned, scratch = kinds[TUNED], kinds[SCRATCH]
-    causes = {cause: mean_line(tuned, cause) for cause in CAUSES}
-    lowest = min((mean_line(tuned, score) for score in list(COLUMNS)[1:5]), key=lambda mean: mean.value)
-    entropy = difference(tuned, "plain-entropy", tuned, "plain-max")
-    density = difference(tuned, "density", tuned, "plain-entropy")
-    equal = Mean.of([100 * max(share for own in run for share in _equal_shares(own)) for run in zip(*tuned.values())])
-    lost = difference(scratch, "overlap", tuned, "overlap")
-
-    def small(cause: str) -> Statement:
-        return Statement(f"{CAUSES[cause]} is small", -SMALL, SMALL)
-
-    beats = Statement("density beats softmax", least=0)
-    gone = Statement("largely eliminates feature overlap", most=SMALL)
-    less = Statement("pre-training reduces overlap", least=0)
-    return [
-        Row("fine-tuned, mean: cause 3", causes["overlap"], gone, "points"),
-        Row("fine-tuned, mean: of cause 3, overlap proper", mean_line(tuned, "overlap_proper"), unit="points"),
-        Row("fine-tuned, mean: cause 1", causes["saturation"], small("saturation"), "points"),
-        Row("fine-tuned, mean: cause 2", causes["extrapolation"], small("extrapolation"), "points"),
-        Row("fine-tuned, mean: lowest AUROC of the four", lowest, Statement("high for all", least=HIGH), "%"),
-        Row("fine-tuned, mean: U_density less U_entropy", density, beats, "points", counts=False),
-        Row("fine-tuned, mean: U_entropy less U_max", entropy, Statement("preferable", least=0), "points", 2),
-        Row("largest share of equal float32 values of U_max", equal, Statement("saturation is minor", most=20), "%"),
-        Row("cause 3, from scratch less fine-tuned", lost, less, "points"),
-        Row(
-            "overlap proper, from scratch less fine-tuned",
-            difference(scratch, "overlap_proper", tuned, "overlap_proper"),
-            unit="points",
-        ),
-        Row("cause 3, last layer less fine-tuned", difference(kinds[LAST], "overlap", tuned, "overlap"), unit="points"),
-        Row(
-            "cause 3, in grey less in colour", difference(kinds[GREY], "overlap", kinds[LAST], "overlap"), unit="points"
-        ),
-    ]
-
-
-def _equal_shares(own: Judged) -> list[float]:
-    return [float(claims["T24"]["equal_share"]) for claims in own.numbers["claims"].values()]
+    scores = [mean_line(tuned, score) for score in list(COLUMNS)[1:5]]
+    ours = {column: mean_line(tuned, column) for column in (*CAUSES, "overlap_proper")}
+    return rows_of(
+        "X10",
+        {
+            **ours,
+            "lowest": min(scores, key=lambda mean: mean.value),
+            "density_less": difference(tuned, "density", tuned, "plain-entropy"),
+            "entropy_less": difference(tuned, "plain-entropy", tuned, "plain-max"),
+            "equal": [100 * max(max(own.equal_shares()) for own in run) for run in zip(*tuned.values())],
+            "overlap_scratch": difference(scratch, "overlap", tuned, "overlap"),
+            "proper_scratch": difference(scratch, "overlap_proper", tuned, "overlap_proper"),
+            "overlap_last": difference(kinds[LAST], "overlap", tuned, "overlap"),
+            "overlap_grey": difference(kinds[GREY], "overlap", kinds[LAST], "overlap"),
+        },
+    )
 
 
 def tables(kinds: Kinds) -> dict[str, Table]:
     """By name; those with words of their own (`shown`) are for people, the others for programs."""
     tuned = kinds[TUNED]
-    by_kind = [(kind, own) for kind, lines in kinds.items() for runs in lines.values() for own in runs]
-    every = [own for _, own in by_kind]
-    names = {id(own): network_name(kind, own) for kind, own in by_kind}
-    reports = {id(own): f"report-{own.name}-{kind.split(',')[0].replace(' ', '-')}" for kind, own in by_kind}
-
-    def name(own: Judged) -> str:
-        return names[id(own)]
-
+    every = [own for lines in kinds.values() for runs in lines.values() for own in runs]
     theirs = f"paper, {table.runs_of(printed('X10.runs'))}"
-    paper = _with_own_density(table.paper_lines("X10"))
     return {
-        "benchmark": table.benchmark(tuned, paper, HEADINGS, _line_title, theirs),
+        "benchmark": table.benchmark(tuned, _paper_lines(tuned), HEADINGS, _line_title, theirs),
         "kinds": [_kind(kind, lines) for kind, lines in kinds.items()],
         "causes": [
             {"network": kind, "data set": topic, **_causes(runs[0])}
@@ -201,19 +164,33 @@ def tables(kinds: Kinds) -> dict[str, Table]:
             for topic, runs in lines.items()
         ],
         "data": [_data(topic, runs[0]) for topic, runs in tuned.items()],
-        "commands": table.commands(every, name, lambda own: reports[id(own)]),
-        "pairs": table.pairs(every, name),
-        **table.claims(every, name, ("T23", "T24")),
+        "commands": table.commands(every, network_name, report_name),
+        "pairs": table.pairs(every, network_name),
+        **table.claims(every, network_name, ("T23", "T24")),
     }
 
 
-def network_name(kind: str, own: Judged) -> str:
+def kind_of(own: Judged) -> str:
+    """How the network was trained, read off its plan."""
+    plan = own.plan
+    if not isinstance(plan, TransferPlan):
+        return SCRATCH
+    if plan.tuning is not None:
+        return TUNED
+    return GREY if getattr(plan.data, "grey", False) else LAST
+
+
+def network_name(own: Judged) -> str:
     """'EfficientNet-Lite1 on beans, fine-tuned'; T24 reads the family from it."""
-    plan = own.network.plan
+    plan = own.plan
     source = plan.source if isinstance(plan, TransferPlan) else plan.net
     named = source if isinstance(source, str) else source.net
-    family = "EfficientNet-Lite1" if named == "efficientnet_lite" else _FAMILY.get(named, named)
-    return f"{family} on {own.name}, {kind}"
+    return f"{_FAMILY.get(named, named)} on {own.name}, {kind_of(own)}"
+
+
+def report_name(own: Judged) -> str:
+    """The folder of its report: 'report-beans-fine-tuned'."""
+    return f"report-{own.name}-{kind_of(own).replace(' ', '-')}"
 
 
 def _line_title(topic: str, runs: Sequence[Judged]) -> str:
@@ -223,9 +200,8 @@ def _line_title(topic: str, runs: Sequence[Judged]) -> str:
 def _kind(kind: str, lines: Lines) -> dict[str, Any]:
     runs = len(next(iter(lines.values())))
     line = table.benchmark(lines, {}, {**COLUMNS, **TEMPERATURE}, _line_title, "")[-1]
-    return {"network": f"{kind}, {table.runs_of(runs)}"} | {
-        name: cell for name, cell in line.items() if name != "data set"
-    }
+    del line["data set"]
+    return {"network": f"{kind}, {table.runs_of(runs)}"} | line
 
 
 def _causes(own: Judged) -> dict[str, str]:
@@ -250,7 +226,7 @@ def _data(topic: str, own: Judged) -> dict[str, Any]:
 def _report_notes(kinds: Kinds) -> list[str]:
     """How to open the first run of each topic as a report; the table `commands` has every network."""
     return [
-        f"{topic}, fine-tuned, as a report: `{runs[0].network.diagnose_command(f'report-{runs[0].name}-fine-tuned')}`"
+        f"{topic}, fine-tuned, as a report: `{runs[0].network.diagnose_command(report_name(runs[0]))}`"
         for topic, runs in kinds[TUNED].items()
     ]
 
@@ -267,19 +243,19 @@ def _figures(kinds: Kinds) -> "dict[str, Figure | bytes]":
     from ..plots.benchmark import auroc_grids, causes_beside
     from ..plots.plane import few_colours, final_layers, surest
 
-    tuned, paper = kinds[TUNED], table.paper_lines("X10")
+    tuned = kinds[TUNED]
+    paper = table.paper_lines("X10", tuned)
     shown = {"fine-tuned": TUNED, "last layer": LAST, "scratch": SCRATCH}
     grids = {
         f"{title}, {kind}": table.grid(kinds[name], score)
         for score, title in {"plain-entropy": "U_entropy", "density": "U_density"}.items()
         for kind, name in shown.items()
     }
-    layers = {kind: {topic: _layer(runs[0]) for topic, runs in kinds[name].items()} for kind, name in shown.items()}
+    layers = {kind: {topic: runs[0].layer for topic, runs in kinds[name].items()} for kind, name in shown.items()}
     panels = list(_PANELS)
     lines = {topic: table.cause_line({topic: runs}, panels, paper.get(topic, {})) for topic, runs in tuned.items()}
-    known = paper["mean"] if set(tuned) == set(paper) - {"mean"} else {}
     for kind in (TUNED, LAST, GREY, SCRATCH):
-        lines[f"mean, {kind}"] = table.cause_line(kinds[kind], panels, known if kind == TUNED else {})
+        lines[f"mean, {kind}"] = table.cause_line(kinds[kind], panels, paper.get("mean", {}) if kind == TUNED else {})
     return {
         "causes": causes_beside(_PANELS, lines),
         "grids": auroc_grids(list(tuned), grids),
@@ -302,13 +278,6 @@ def surest_of(own: Judged, count: int = _SURE) -> "list[Sure]":
     chosen = sorted(best.items(), key=lambda item: -item[1][0])[:count]
     images = {ood.name: ood.load("test").images for ood in own.network.plan.ood}
     return [Sure(images[name][row], own.network.head.class_name(label), sure) for label, (sure, name, row) in chosen]
-
-
-def _layer(own: Judged) -> "Layer":
-    from ..plots.plane import Layer
-
-    ood = np.concatenate([features.array() for features in own.network.ood.values()])
-    return Layer(own.network.head, own.network.test.array(), ood)
 
 
 def how(settings: TransferSettings) -> str:

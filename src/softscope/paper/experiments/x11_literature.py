@@ -8,8 +8,9 @@ from ...runs import Store
 from . import texts
 from .base import Result
 from .literature import ALIKE, OURS, Line, beside, literature, ours, shared_pairs
+from .networks import subsets
 from .table import Lines
-from .verdict import Mean, Reported, Row, Statement, printed
+from .verdict import Mean, Reported, Row, Statement, rows_of
 from .x09_five_sets import measured, trained_how
 from .x09_plans import SCALES as SCALES
 from .x09_plans import FiveSettings
@@ -22,24 +23,21 @@ def run(settings: FiveSettings, store: Store, engine: Engine) -> Result:
     networks = measured(settings, store, engine, learned) if learned else {}
     every = [own for runs in networks.values() for own in runs]
     how = "; ".join(f"{name}: {trained_how(runs[0])}" for name, runs in networks.items())
+    words = texts("X11", how=f"Ours: {how}." if how else "")
     known = {pair: lines for pair, lines in pairs.items() if pair[0] in networks}
     return Result(
         rows=[*_extremes(), *(row for pair, lines in known.items() for row in _rows(networks, *pair, lines))],
         tables={"literature": beside(networks)},
-        shown={"literature": f"AUROC in percent as each study reports it, and ours. {f'Ours: {how}.' if how else ''}"},
-        notes=[*texts("X11")["notes"], *dict.fromkeys(line.citation.full for line in literature())],
-        subsets=list(dict.fromkeys(line for own in every for line in own.facts["subsets"])),
-        seconds=sum(own.facts["seconds"] for own in every),
+        shown=words["shown"],
+        notes=[*words["notes"], *dict.fromkeys(line.citation.full for line in literature())],
+        subsets=subsets(every),
+        seconds=sum(own.seconds for own in every),
     )
 
 
 def _extremes() -> list[Row]:
     softmax = [line.scores["Softmax"] for line in literature() if line.metric == "AUROC"]
-    low, high = Mean.exact(min(softmax)), Mean.exact(max(softmax))
-    return [
-        Row("lowest AUROC of softmax in the table", low, Statement("never below 78 %", least=77.5), "%"),
-        Row("highest AUROC of softmax in the table", high, printed("X11.highest"), "%"),
-    ]
+    return rows_of("X11", {"low": Mean.exact(min(softmax)), "high": Mean.exact(max(softmax))})
 
 
 def _rows(networks: Lines, learned: str, ood: str, lines: list[Line]) -> list[Row]:
@@ -52,7 +50,7 @@ def _rows(networks: Lines, learned: str, ood: str, lines: list[Line]) -> list[Ro
         low, high = (end(line.scores[method] for line in studies) for end in (min, max))
         single = f" ({studies[0].citation.short}: {method})" if len(studies) == 1 else ""
         within = Statement(f"{low:.1f} to {high:.1f} in {len(studies)} studies", low, high)
-        label = f"{learned} against {ood}: {OURS[score]}{single}"
-        paper = Reported(low) if single else within
-        rows.append(Row(label, ours(networks, score, learned, ood), paper, "%", kind="AUROC"))
+        own, paper = ours(networks, score, learned, ood), Reported(low) if single else within
+        words = {"learned": learned, "ood": ood, "score": OURS[score], "study": single}
+        rows += rows_of("X11", {"score": own}, {"score": paper}, **words)
     return rows

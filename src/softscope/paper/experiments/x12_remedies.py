@@ -31,7 +31,7 @@ from ...runs import Draft, StepResult, Store
 from . import texts
 from .base import Result, Settings
 from .judge import flagged, source, together
-from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
+from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained, wall_time
 from .verdict import Mean, Row, rows_of
 
 #: dial -> the field of `Causes` that it turns.
@@ -43,7 +43,6 @@ DIALS = {
 }
 #: remedy -> the estimator, or reference, whose AUROC it brings in place of plain U_entropy.
 REMEDIES = {"exact ranks": "entropy", "cooling": "cool", "density": "density", "any score": "ceiling"}
-CLEANER = "cleaner data"
 MNIST, FASHION = Images("mnist", train=1000, test=1000), Images("fashion_mnist", test=500)
 # A cause below one point of AUROC explains nothing: then none is named.
 _LEAST = 0.01
@@ -100,11 +99,9 @@ class RemedySettings(Settings):
 
     def plans(self) -> list[NetworkPlan]:
         """One run's networks, one for each share of ambiguous images."""
-        training = self.training()
         data = self.data
         sets = [BlendedImages(data.dataset, data.classes, data.train, data.test, share) for share in self.ambiguity]
-        config = {"features": self.features}
-        return [NetworkPlan(data=own, ood=(self.ood,), net=self.net, config=config, training=training) for own in sets]
+        return [self.network(own, self.ood) for own in sets]
 
 
 SCALES = {
@@ -125,12 +122,12 @@ SCALES = {
 }
 
 Readings = dict[str, list[dict[str, Any]]]
-Measured = tuple[list[TrainedNetwork], Readings, float]
+MeasuredRun = tuple[list[TrainedNetwork], Readings, float]
 
 
 def run(settings: RemedySettings, store: Store, engine: Engine) -> Result:
     """Turn every dial in every run; tables of causes, of remedies, and of the causes named."""
-    every: list[Measured] = engine.map(
+    every: list[MeasuredRun] = engine.map(
         partial(_one_run, store), settings.single_runs(), threads=settings.threads, label="X12"
     )
     readings = [measured for _, measured, _ in every]
@@ -150,7 +147,7 @@ def run(settings: RemedySettings, store: Store, engine: Engine) -> Result:
     )
 
 
-def _one_run(store: Store, settings: RemedySettings) -> Measured:
+def _one_run(store: Store, settings: RemedySettings) -> MeasuredRun:
     networks = [trained(store, plan) for plan in settings.plans()]
     known = {
         **{f"features {k}": network.made for k, network in enumerate(networks)},
@@ -159,7 +156,7 @@ def _one_run(store: Store, settings: RemedySettings) -> Measured:
         "source": source(turn, reading, _magnified),
     }
     step: StepResult = networks[0].run.step("dials", partial(_turn, settings, networks), inputs=known)
-    return networks, step.json(), float(step.provenance.get("seconds", 0.0))
+    return networks, step.json(), wall_time(step)
 
 
 def _turn(settings: RemedySettings, networks: list[TrainedNetwork], draft: Draft) -> None:
@@ -171,7 +168,7 @@ def turn(settings: RemedySettings, networks: list[TrainedNetwork]) -> Readings:
     clean = networks[0]
     head, ood = clean.head, clean.ood[settings.ood.name].array()
     half = len(clean.test) // 2
-    test, spare = _part(clean.test, slice(None, half)), clean.test.array()[half:]
+    test, spare = clean.test.part(slice(None, half)), clean.test.array()[half:]
     judge = partial(diagnose, bootstraps=settings.bootstraps, estimators=())
     sets: dict[str, NDArray] = {f"magnified {a:g}": _magnified(clean, settings.ood, a) for a in settings.extrapolation}
     sets |= {f"shared {p:g}": _shared(ood, spare, p) for p in settings.overlap}
@@ -186,7 +183,7 @@ def turn(settings: RemedySettings, networks: list[TrainedNetwork]) -> Readings:
         louder = Head(factor * head.weight, factor * head.bias, classes=head.classes)
         out["saturation"].append(reading(judge(louder, clean.train, test, {"ood": ood}), "ood", "saturation", factor))
     for share, network in zip(settings.ambiguity, networks):
-        own = _part(network.test, slice(None, half))
+        own = network.test.part(slice(None, half))
         diagnosis = judge(network.head, network.train, own, {"ood": network.ood[settings.ood.name]})
         out["ambiguity"].append(reading(diagnosis, "ood", "ambiguity", share))
     return out
@@ -210,18 +207,21 @@ def reading(diagnosis: Diagnosis, ood: str, dial: str, position: float) -> dict[
 
 
 def remedies(readings: Sequence[Readings]) -> list[dict[str, str]]:
-    """The table remedy x cause: what a remedy gains at the last position beyond its gain with the dial off."""
-    rows = []
-    for remedy, name in (*REMEDIES.items(), (CLEANER, "")):
-        row = {"remedy": remedy}
-        for dial in DIALS:
-            gains = [
-                _gain(run[dial][-1], name) - _gain(run[dial][0], name) if name else _cleaner(run, dial)
-                for run in readings
-            ]
-            row[dial] = "" if None in gains else _shown(Mean.of(gains))
-        rows.append(row)
-    return rows
+    """The table remedy x cause: what a remedy gains at the last position beyond its gain with the dial off.
+
+    The last line is what learning without blends gains; a thing of the dial of ambiguity alone, the others learned
+    clean images.
+    """
+
+    def line(remedy: str, gains: Mapping[str, Any]) -> dict[str, str]:
+        return {"remedy": remedy} | {dial: _shown(Mean.of(gains[dial])) if dial in gains else "" for dial in DIALS}
+
+    def gained(dial: str, name: str) -> list[float]:
+        return [_gain(run[dial][-1], name) - _gain(run[dial][0], name) for run in readings]
+
+    lines = [line(remedy, {dial: gained(dial, name) for dial in DIALS}) for remedy, name in REMEDIES.items()]
+    first, last = ([run["ambiguity"][place]["auroc"]["plain-entropy"] for run in readings] for place in (0, -1))
+    return [*lines, line("cleaner data", {"ambiguity": np.subtract(first, last)})]
 
 
 def named(readings: Sequence[Readings]) -> list[dict[str, Any]]:
@@ -243,14 +243,6 @@ def rightly_named(run: Readings, *, last: bool) -> float:
 
 def _gain(reading: Mapping[str, Any], name: str) -> float:
     return float(reading["auroc"][name] - reading["auroc"]["plain-entropy"])
-
-
-def _cleaner(run: Readings, dial: str) -> float | None:
-    """What learning without blends gains; a thing of the dial of ambiguity alone, the others learned clean images."""
-    if dial != "ambiguity":
-        return None
-    first, last = (run[dial][place]["auroc"]["plain-entropy"] for place in (0, -1))
-    return float(first - last)
 
 
 def _shown(mean: Mean) -> str:
@@ -338,23 +330,13 @@ def _shared(ood: NDArray, spare: NDArray, share: float) -> NDArray:
     return np.concatenate([spare[:count], ood[count:]])
 
 
-def _part(features: FeatureSet, rows: slice) -> FeatureSet:
-    labels = features.labels
-    return FeatureSet(features.array()[rows], None if labels is None else labels[rows], name=features.name)
-
-
 def _picture(settings: RemedySettings, readings: Sequence[Readings]) -> Any:
     from ..plots.benchmark import dials
 
-    return dials(
-        {
-            dial: (
-                [float(position) for position in getattr(settings, dial)],
-                {
-                    cause: [[run[dial][place]["causes"][cause] for run in readings] for place in range(len(positions))]
-                    for cause in DIALS
-                },
-            )
-            for dial, positions in ((dial, getattr(settings, dial)) for dial in DIALS)
-        }
-    )
+    def curves(dial: str) -> tuple[list[float], dict[str, list[list[float]]]]:
+        places = zip(*(run[dial] for run in readings))
+        by_place = [[own["causes"] for own in runs] for runs in places]
+        values = {cause: [[own[cause] for own in runs] for runs in by_place] for cause in DIALS}
+        return [float(position) for position in getattr(settings, dial)], values
+
+    return dials({dial: curves(dial) for dial in DIALS})

@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import SoftscopeError
 from ...estimators import DEFAULT, FEWEST_PER_CLASS, UNLABELLED_DEFAULT, estimator
 from .page import largest_result
+from .registry import page_text
 from .x13_board import COMBINED, NEAR, NUMBERS, by_score, complete, mean, worst
 
 COMMAND = "python -m softscope.paper.experiments.x13_advice > docs/which-score.md"
@@ -46,7 +47,9 @@ def advice_page(results: Path) -> str:
     head = f"| you have | pairs | best by mean AUROC (worst pair), % | `{COMBINED}` |\n|---|---|---|---|"
     lines = [_line(one, cases) for one in SITUATIONS]
     left = f" Not in it yet: {kept['left']}." if kept.get("left") else ""
-    return _PAGE.format(
+    return page_text(
+        "which-score",
+        "page",
         command=COMMAND,
         measured=kept["command"],
         left=left,
@@ -76,39 +79,6 @@ def _line(situation: Situation, cases: list[dict[str, Any]]) -> str:
 def _numbers(own: Any) -> str:
     return f"{mean(own):.1f} ({worst(own):.1f})"
 
-
-_PAGE = """\
-# Which score should I use?
-
-Where you choose nothing, `{default}` is used, by guards and by the advice of `softscope diagnose`: the rule that
-[names it](consensus.md) was written before the numbers. It reads the direction of z alone: an input that differs from
-known ones only in its size, norm(z), looks known to it. Where that can happen, take `density`
-(`softscope guard fit --estimator density`), or two guards, on `density` and on `max`, which
-[tell two kinds of trouble apart](scale.md). Where training rows have no labels, or there are fewer than {fewest} per
-class, the default is `{unlabelled}`, and a warning says so.
-
-Otherwise choose by what you have. The table is read off the leaderboard, `{measured}`: every score with
-its default arguments on every pair of our own networks, no parameter chosen on OOD data. FPR95, seconds and memory are
-in [the results](results.md#x13), an interval for each AUROC in the result's file.{left}
-
-{table}
-
-Differences of a point or less say little. Beyond the table:
-
-| you have | so |
-|---|---|
-| fewer than 2 training rows per class | `vim`, `knn` or `energy`: there is no spread within classes to measure |
-| fewer training rows than features | not `density`: a full covariance of each class needs more rows |
-| features below 0 (GELU, swish, transformers) | `scale` and `ash-s` refuse: their formula has no meaning there |
-| training rows with log sum exp(logits) below 0 | `nnguide` refuses: its product would change its sign |
-| OOD data of the kind you expect | `softscope diagnose --ood NAME=FILE` measures every score, with intervals |
-
-No score wins everywhere: on your own data the table of `softscope diagnose` counts more than any page. Names and
-formulas are under [estimators](estimators.md). OpenOOD's published figures are of other networks, and most of them
-with hyper-parameters chosen on OOD data: they are context, not part of this table.
-
-This page is written by `{command}`.
-"""
 
 if __name__ == "__main__":
     print(advice_page(Path(sys.argv[1] if len(sys.argv) > 1 else "results")), end="")

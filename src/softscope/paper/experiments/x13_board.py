@@ -1,6 +1,6 @@
 """X13's tables, from the numbers of each case: which score is best, on what, and by how much."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +59,12 @@ def mean(own: Areas) -> float:
 def worst(own: Areas) -> float:
     """Of all pairs."""
     return min(own.values())
+
+
+def summary(areas: Iterable[float], whose: str) -> dict[str, str]:
+    """Mean and worst as the tables show them."""
+    values = list(areas)
+    return {f"{whose} mean": f"{np.mean(values):.1f}", f"{whose} worst": f"{min(values):.1f}"}
 
 
 def of_set(own: Areas, name: str, *, others: bool = False) -> dict[str, float]:
@@ -124,8 +130,7 @@ def elsewhere(areas: Mapping[str, Areas]) -> list[dict[str, Any]]:
         chosen = best_single({key: of_set(own, name, others=True) for key, own in whole.items()}, mean)
         line: dict[str, Any] = {"trained on": name, "best single score elsewhere": chosen}
         for key, label in ((chosen, "its"), (COMBINED, COMBINED)):
-            own = of_set(whole[key], name)
-            line |= {f"{label} mean": f"{mean(own):.1f}", f"{label} worst": f"{worst(own):.1f}"}
+            line |= summary(of_set(whole[key], name).values(), label)
         lines.append(line)
     return lines
 
@@ -142,27 +147,20 @@ def chosen_parts(parts: list[dict[str, Any]], areas: Mapping[str, Areas]) -> lis
     def best(of: Any) -> int:
         return int((values[of].mean(axis=0) + values[of].min(axis=0)).argmax())
 
-    def line(name: str, choice: str, judged: Any) -> dict[str, Any]:
-        own = [areas[COMBINED][pair] for pair, inside in zip(pairs, judged[0]) if inside]
-        return {
-            "left out": name,
-            "chosen on the others": choice,
-            "its mean": f"{judged[1].mean():.1f}",
-            "its worst": f"{judged[1].min():.1f}",
-            f"{COMBINED} mean": f"{np.mean(own):.1f}",
-            f"{COMBINED} worst": f"{min(own):.1f}",
-        }
+    def line(name: str, choice: str, inside: Any, judged: Any) -> dict[str, Any]:
+        own = [areas[COMBINED][pair] for pair, this in zip(pairs, inside) if this]
+        return {"left out": name, "chosen on the others": choice} | summary(judged, "its") | summary(own, COMBINED)
 
     lines, left_out = [], np.empty(len(pairs))
     for name in dict.fromkeys(learned):
         inside = learned == name
         at = best(~inside)
         left_out[inside] = values[inside, at]
-        lines.append(line(str(name), choices[at], (inside, values[inside, at])))
+        lines.append(line(str(name), choices[at], inside, values[inside, at]))
     everywhere = np.ones(len(pairs), bool)
     at = best(everywhere)
-    lines.append(line("each in turn", "as above", (everywhere, left_out)))
-    lines.append(line("none", choices[at], (everywhere, values[:, at])))
+    lines.append(line("each in turn", "as above", everywhere, left_out))
+    lines.append(line("none", choices[at], everywhere, values[:, at]))
     return lines
 
 

@@ -6,7 +6,7 @@ far (another data set) or near (classes of the same data set that the network ne
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import combinations
 from time import process_time
 from typing import Any
@@ -23,8 +23,9 @@ from ...metrics import auroc, fpr_at_recall
 from ...runs import Draft, StepResult, Store
 from . import x13_board as board
 from .base import Result
-from .judge import Detected, kept_detection, record_name, source
-from .networks import TrainedNetwork, trained
+from .judge import as_detected, source
+from .judgement import Detected, record_name
+from .networks import TrainedNetwork, subsets, trained
 from .transfer import TransferPlan, transferred
 from .x13_board import NEAR, NUMBERS
 from .x13_plans import SCALES, BoardSettings
@@ -55,24 +56,19 @@ class Case:
     ood: Mapping[str, FeatureSet]
 
 
-class Scored(Detected):
-    """A trained network and the steps that scored it: the cheap scores, the full density, the choices of parts."""
-
-    @cached_property
-    def numbers(self) -> dict[str, Any]:
-        """The `lines` of each step and what the scores cost; `scores` that were asked for."""
-        timings = [line for step in self.steps[:2] for line in step.json("timings")]
-        return {"lines": [step.json() for step in self.steps], "timings": timings, "scores": CHEAP}
-
-
 def run(settings: BoardSettings, store: Store, engine: Engine) -> Iterator[Result]:
-    """One network after the other, those at hand first: a result after each, which says what is left.
+    """One network after the other, those at hand first, then short trainings; a result after each says what is left.
 
     What was scored of a network is kept beside the result, so that another machine goes on from there.
     """
     plans = [*settings.networks, *settings.heads]
     done: dict[int, Detected] = {}
-    for place in sorted(range(len(plans)), key=lambda number: not _at_hand(store, plans[number])):
+
+    def order(number: int) -> tuple[bool, int]:
+        plan = plans[number]
+        return not _at_hand(store, plan), 0 if isinstance(plan, TransferPlan) else plan.training.epochs
+
+    for place in sorted(range(len(plans)), key=order):
         work = partial(scored, store, settings)
         (done[place],) = engine.map(work, [plans[place]], threads=settings.threads, label="X13")
         left = [plan.data.dataset for number, plan in enumerate(plans) if number not in done]
@@ -94,10 +90,10 @@ def _result(settings: BoardSettings, every: Sequence[Detected], left: Sequence[s
         figures={"leaderboard": board.picture(areas)},
         tables=tables,
         **words | {"shown": {name: text for name, text in words["shown"].items() if name in tables}},
-        subsets=list(dict.fromkeys(line for own in every for line in own.subsets)),
-        kept={record_name(own.plan): own.record() for own in every if own.in_store},
+        subsets=subsets(every),
+        kept={record_name(own.plan): own.record for own in every if own.in_store},
         seconds=sum(own.seconds for own in every),
-        left=f"{len(left)} networks: {', '.join(left)}" if left else None,
+        left=f"{len(left)} network{'s' * (len(left) > 1)}: {', '.join(left)}" if left else None,
     )
 
 
@@ -121,7 +117,7 @@ def _at_hand(store: Store, plan: Any) -> bool:
 
 def _kept(store: Store, plan: Any) -> Detected | None:
     """What an earlier result kept, if it has every score of today."""
-    own = kept_detection(store, "X13", plan)
+    own = Detected.kept(store, "X13", plan)
     return own if own is not None and own.numbers["scores"] == CHEAP else None
 
 
@@ -141,14 +137,13 @@ def scored(store: Store, settings: BoardSettings, plan: Any) -> Detected:
         inputs = known | {"heads": heads, "source": source(*behind, cases_of), **inputs}
         return network.run.step(name, produce, inputs=inputs)
 
-    return Scored(
-        network,
-        (
-            step("scores", partial(_measure, cases, CHEAP), measured, scores=CHEAP),
-            step("density", partial(_measure, cases, ["density"]), measured, limit=FULL_NUMBERS),
-            step("parts", partial(_combine, cases), combined, pool=POOL),
-        ),
+    steps = (
+        step("scores", partial(_measure, cases, CHEAP), measured, scores=CHEAP, consensus=Consensus().parts),
+        step("density", partial(_measure, cases, ["density"]), measured, limit=FULL_NUMBERS),
+        step("parts", partial(_combine, cases), combined, pool=POOL),
     )
+    timings = [line for own in steps[:2] for line in own.json("timings")]
+    return as_detected(network, {"lines": [own.json() for own in steps], "timings": timings, "scores": CHEAP}, steps)
 
 
 def _measure(cases: Any, names: Sequence[str], draft: Draft) -> None:
@@ -223,7 +218,7 @@ def measured(case: Case, names: Sequence[str]) -> tuple[dict[str, Any], list[dic
         try:
             fitted = estimator(name).fit(case.head, case.train)
         except SoftscopeError as error:
-            refused[name] = str(error).splitlines()[0]
+            refused[name] = str(error).splitlines()[0].replace(case.train.name, "the training features")
             continue
         fit_seconds, start = process_time() - start, process_time()
         low = fitted.uncertainty(case.test)

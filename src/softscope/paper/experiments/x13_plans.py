@@ -6,7 +6,7 @@ from ..training import TrainSettings
 from .base import Settings
 from .networks import Images, NetworkPlan
 from .transfer import TransferPlan
-from .x09_plans import AUGMENT_ALL
+from .x09_plans import AUGMENT_ALL, with_features
 from .x09_plans import SCALES as FIVE
 from .x09_plans import plans as five_plans
 from .x10_plans import LAST
@@ -88,7 +88,7 @@ SCALES = {
     ),
     "laptop": BoardSettings(networks=_narrow(), heads=_heads("laptop")),
     "overnight": BoardSettings(
-        networks=(*five_plans(FIVE["overnight"]), transformer_plan(TRANSFORMER["laptop"]), _unseen_classes()),
+        networks=(*with_features(), transformer_plan(TRANSFORMER["laptop"]), _unseen_classes()),
         heads=_heads("laptop"),
     ),
     "paper": BoardSettings(networks=tuple(five_plans(FIVE["paper"])), heads=_heads("paper")),

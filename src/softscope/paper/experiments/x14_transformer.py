@@ -15,7 +15,7 @@ from .base import Result, Settings
 from .judge import judged
 from .judgement import Judged
 from .networks import Images, NetworkPlan, subsets
-from .verdict import Mean, Row
+from .verdict import rows_of
 
 CIFAR10 = Images("cifar10")
 OTHERS = (Images("cifar100"), Images("svhn"), Images("mnist"), Images("fashion_mnist"))
@@ -54,18 +54,16 @@ def run(settings: TransformerSettings, store: Store, engine: Engine) -> Result:
     plans = [plan(own) for own in settings.single_runs()]
     every: list[Judged] = engine.map(partial(judged, store), plans, threads=settings.threads, label="X14")
     scores = list(every[0].diagnosis.mean_scores)
-    rows = [Row("test accuracy", Mean.of([own.accuracy for own in every]), unit="%")]
-    rows += [
-        Row(f"AUROC of {score}, {ood}", Mean.of([own.auroc(score, ood) for own in every]), unit="%", kind="AUROC")
-        for ood in every[0].diagnosis.ood
-        for score in scores
-    ]
+    rows = rows_of("X14", {"accuracy": [own.accuracy for own in every]})
+    for ood in every[0].diagnosis.ood:
+        for score in scores:
+            rows += rows_of("X14", {"auroc": [own.auroc(score, ood) for own in every]}, score=score, ood=ood)
     return Result(
         rows=rows,
         tables={"causes": [_causes(own, ood) for own in every for ood in own.diagnosis.ood]},
         **texts("X14", epochs=settings.epochs, batch=settings.batch),
-        subsets=subsets([own.network for own in every]),
-        seconds=sum(own.facts["seconds"] for own in every),
+        subsets=subsets(every),
+        seconds=sum(own.seconds for own in every),
     )
 
 

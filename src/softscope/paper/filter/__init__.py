@@ -7,9 +7,9 @@ statistics.share_above(log_odds_of(0.99)), statistics.numbers[3]      # the most
 
 from . import inputs
 from .finds import Climbed, Match, climb, nearest_distances, permutation_test, template_correlations
-from .networks import Folded, PlainNet, Scanned, scanned
+from .networks import Folded, Scanned, Unfolded, scanned
 from .scan import BLOCK, Range, ScanSummary, run_scan, scan, scan_in_store, told
-from .statistics import BINS, QUANTITIES, Statistics, edges, exact_binomial, log_odds_of, percent
+from .statistics import BINS, QUANTITIES, ScanStatistics, edges, exact_binomial, log_odds_of, percent
 
 __all__ = [
     "BINS",
@@ -18,11 +18,11 @@ __all__ = [
     "Climbed",
     "Folded",
     "Match",
-    "PlainNet",
     "Range",
+    "ScanStatistics",
     "ScanSummary",
     "Scanned",
-    "Statistics",
+    "Unfolded",
     "climb",
     "edges",
     "exact_binomial",

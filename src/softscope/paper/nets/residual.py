@@ -31,7 +31,7 @@ class ResNet18(Net):
         steps: list[nn.Module] = [first, nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
         before = width
         for after in (width, 2 * width, 4 * width, 8 * width):
-            steps += [Block(before, after, stride=1 if after == width else 2), Block(after, after)]
+            steps += [ResidualBlock(before, after, stride=1 if after == width else 2), ResidualBlock(after, after)]
             before = after
         body = nn.Sequential(*steps, nn.AdaptiveAvgPool2d(1), nn.Flatten())
         config = {"classes": classes, "channels": channels, "width": width}
@@ -42,7 +42,7 @@ class ResNet18(Net):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """relu(shortcut(x) + batchnorm(conv(relu(batchnorm(conv(x)))))), 3x3 convolutions."""
 
     def __init__(self, before: int, width: int, stride: int = 1) -> None:
@@ -78,7 +78,7 @@ class Variant:
 
 VARIANTS = {"lite0": Variant(1.0, 1.0, 224), "lite1": Variant(1.0, 1.1, 240), "lite2": Variant(1.1, 1.2, 260)}
 
-# Blocks, kernel, stride, expansion, channels of each stage of Lite0.
+# Blocks, side of the window, stride, expansion, channels of each stage of Lite0.
 _STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192),
            (1, 3, 1, 6, 320))  # fmt: skip
 _STEM = 32
@@ -104,12 +104,12 @@ class EfficientNetLite(Net):
         shape = VARIANTS[variant]
         steps: list[nn.Module] = [_conv(3, _STEM, 3, stride=2)]
         before = _STEM
-        for number, (blocks, kernel, stride, expansion, channels) in enumerate(_STAGES):
+        for number, (blocks, side, stride, expansion, channels) in enumerate(_STAGES):
             # The first and the last stage have one block in every variant.
             repeats = blocks if number in (0, len(_STAGES) - 1) else math.ceil(blocks * shape.depth)
             width = rounded(channels * shape.width)
             for repeat in range(repeats):
-                steps.append(InvertedResidual(before, width, kernel, 1 if repeat else stride, expansion))
+                steps.append(InvertedResidual(before, width, side, 1 if repeat else stride, expansion))
                 before = width
         body = nn.Sequential(*steps, _conv(before, FEATURES, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
         first = Normalise(3)
@@ -126,11 +126,11 @@ class EfficientNetLite(Net):
 class InvertedResidual(nn.Module):
     """1x1 conv to `expansion` times the channels, depthwise conv, 1x1 conv back; plus x where the shape is kept."""
 
-    def __init__(self, before: int, width: int, kernel: int, stride: int, expansion: int) -> None:
+    def __init__(self, before: int, width: int, side: int, stride: int, expansion: int) -> None:
         super().__init__()
         wide = before * expansion
         steps: list[nn.Module] = [] if expansion == 1 else [_conv(before, wide, 1)]
-        steps.append(_conv(wide, wide, kernel, stride=stride, groups=wide))
+        steps.append(_conv(wide, wide, side, stride=stride, groups=wide))
         project = nn.Sequential(nn.Conv2d(wide, width, 1, bias=False), nn.BatchNorm2d(width, eps=_EPSILON))
         self.steps = nn.Sequential(*steps, project)
         self.shortcut = stride == 1 and before == width
@@ -153,8 +153,8 @@ class SameConv(nn.Conv2d):
         return super().forward(x)
 
     def _missing(self, length: int) -> int:
-        kernel, stride = self.kernel_size[0], self.stride[0]
-        return max((math.ceil(length / stride) - 1) * stride + kernel - length, 0)
+        side, stride = self.kernel_size[0], self.stride[0]
+        return max((math.ceil(length / stride) - 1) * stride + side - length, 0)
 
 
 def rounded(channels: float, divisor: int = 8) -> int:
@@ -163,12 +163,12 @@ def rounded(channels: float, divisor: int = 8) -> int:
     return nearest + divisor if nearest < 0.9 * channels else nearest
 
 
-def _conv(before: int, width: int, kernel: int, *, stride: int = 1, groups: int = 1) -> nn.Sequential:
+def _conv(before: int, width: int, side: int, *, stride: int = 1, groups: int = 1) -> nn.Sequential:
     """Convolution, batch norm, ReLU6."""
     if stride == 1:
-        conv: nn.Conv2d = nn.Conv2d(before, width, kernel, padding=kernel // 2, groups=groups, bias=False)
+        conv: nn.Conv2d = nn.Conv2d(before, width, side, padding=side // 2, groups=groups, bias=False)
     else:
-        conv = SameConv(before, width, kernel, stride=stride, groups=groups, bias=False)
+        conv = SameConv(before, width, side, stride=stride, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(width, eps=_EPSILON), nn.ReLU6())
 
 

@@ -1,6 +1,6 @@
 """Pictures of a whole benchmark (X9), and means over runs against what was turned by hand: depth (X7), a dial (X12)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ...arrays import Floats
 from ...head import Head
 from ...metrics import mean_interval
-from ...reporting.style import CLASS_COLOURS, CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN, new_figure, style
-from . import legend_of
+from ...reporting.style import CLASS_COLOURS, CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN
+from . import drawing, legend_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,8 +31,7 @@ def auroc_grids(names: Sequence[str], grids: Mapping[str, Floats]) -> "Figure":
     Cells that are nan (a data set against itself) stay empty.
     """
     lines = -(-len(grids) // _COLUMNS)
-    with style():
-        figure = new_figure(PAGE, 0.6 + 2.7 * lines)
+    with drawing(PAGE, 0.6 + 2.7 * lines) as figure:
         figure.set_layout_engine("compressed")  # square cells leave room that nothing else would take
         cells = figure.subplots(lines, _COLUMNS, squeeze=False)
         places = cells.ravel()
@@ -78,8 +77,7 @@ class CauseLine:
 
 def causes_beside(panels: Mapping[str, str], lines: Mapping[str, CauseLine]) -> "Figure":
     """One panel a cause (key -> title), one line a data set: dots are single runs, bars their mean, rings the paper."""
-    with style():
-        figure = new_figure(PAGE, 0.9 + 0.32 * len(lines))
+    with drawing(PAGE, 0.9 + 0.32 * len(lines)) as figure:
         row = figure.subplots(1, len(panels), sharey=True, sharex=True, squeeze=False)[0]
         for axes, (cause, title) in zip(row, panels.items()):
             for height, line in enumerate(lines.values()):
@@ -113,15 +111,13 @@ _COURSE = {
 
 def training_course(courses: Mapping[str, Sequence[Mapping[str, float]]]) -> "Figure":
     """One panel for each quantity of `_COURSE`, one line for each data set, against the share of the epochs done."""
-    with style():
-        figure = new_figure(PAGE, 3.6)
+    with drawing(PAGE, 3.6) as figure:
         panels = figure.subplots(2, 3, sharex=True)
         for axes, (quantity, title) in zip(panels.ravel(), _COURSE.items()):
             for number, (name, moments) in enumerate(courses.items()):
                 share = [one["epoch"] / moments[-1]["epoch"] for one in moments]
                 values = [one[quantity] for one in moments]
-                colour, dashes = _SETS[number % len(_SETS)], _LINES[number % len(_LINES)]
-                axes.plot(share, values, ".", color=colour, linestyle=dashes, markersize=4, linewidth=1.1, label=name)
+                axes.plot(share, values, ".", **_set_look(number), markersize=4, label=name)
             axes.set_title(title)
             axes.grid(axis="y")
         panels[1, 1].set_xlabel("share of the training done")
@@ -133,13 +129,20 @@ _BINS = 40
 # On the blue of training: no other blue.
 _SETS = ("#009E73", "#CC79A7", "#E69F00", "#D55E00", "#000000")
 _LINES = ("solid", (0, (4, 1)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
+
+
+def _set_look(number: int) -> dict[str, Any]:
+    return {"color": _SETS[number % len(_SETS)], "linestyle": _LINES[number % len(_LINES)], "linewidth": 1.1}
+
+
+_ROW = 1.35  # inches
 _NAMES = ("norm(z)", "cosines but the largest", "largest cosine (familiarity)")
 
 
 def familiarity_histograms(networks: Mapping[str, tuple[Head, NDArray, NDArray]]) -> "Figure":
     """One row a network, (head, z of test inputs, z of OOD inputs); columns as in the paper's figure."""
-    with style():
-        figure, grid = _rows_of_three(networks, 0.6)
+    with drawing(PAGE, 0.6 + _ROW * len(networks)) as figure:
+        grid = _rows_of_three(figure, networks)
         for row, (head, test, ood) in zip(grid, networks.values()):
             parts = [_parts(head, z) for z in (test, ood)]
             for axes, low, high in zip(row, *parts):
@@ -154,31 +157,27 @@ def familiarity_by_set(networks: "Mapping[str, tuple[Histogram, Histogram, Histo
     Every set has a colour and a line of its own, the same in all rows.
     """
     sets = dict.fromkeys(name for row in networks.values() for name in row[0].counts if name not in ("train", "test"))
-    looks = {name: (_SETS[n % len(_SETS)], _LINES[n % len(_LINES)]) for n, name in enumerate(sets)}
-    with style():
-        figure, grid = _rows_of_three(networks, 0.9)
+    looks = {name: _set_look(number) for number, name in enumerate(sets)}
+    with drawing(PAGE, 0.9 + _ROW * len(networks)) as figure:
+        grid = _rows_of_three(figure, networks)
         for row, histograms in zip(grid, networks.values()):
             for axes, histogram in zip(row, histograms):
                 _counted(axes, histogram, looks)
-        handles = {words: handle for axes in grid[:, 0] for handle, words in zip(*axes.get_legend_handles_labels())}
-        ordered = [name for name in ("train (learned)", *looks) if name in handles]
-        figure.legend([handles[name] for name in ordered], ordered, loc="outside lower center", ncols=len(ordered))
+        legend_of(figure, grid[:, 0], "outside lower center")
     return figure
 
 
-def _rows_of_three(titles: Iterable[str], around: float) -> "tuple[Figure, NDArray]":
-    """A row of panels for each title, one for each of `_NAMES`; `around` inches are left for legend and labels."""
-    titles = list(titles)
-    figure = new_figure(PAGE, around + 1.35 * len(titles))
+def _rows_of_three(figure: "Figure", titles: Collection[str]) -> NDArray:
+    """A row of panels for each title, one for each of `_NAMES`."""
     grid: NDArray = figure.subplots(len(titles), len(_NAMES), squeeze=False)
     for axes, title in zip(grid[:, 0], titles):
         axes.set_title(title)
     for axes, name in zip(grid[-1], _NAMES):
         axes.set_xlabel(name)
-    return figure, grid
+    return grid
 
 
-def _counted(axes: "Axes", histogram: "Histogram", looks: Mapping[str, tuple[str, object]]) -> None:
+def _counted(axes: "Axes", histogram: "Histogram", looks: Mapping[str, dict[str, Any]]) -> None:
     edges = np.asarray(histogram.edges)
     shown = {name: np.asarray(counts, float) for name, counts in histogram.counts.items() if name != "test"}
     for name, counts in shown.items():
@@ -186,8 +185,7 @@ def _counted(axes: "Axes", histogram: "Histogram", looks: Mapping[str, tuple[str
         if name == "train":
             axes.stairs(density, edges, fill=True, color=TRAIN, alpha=0.45, label="train (learned)")
         else:
-            colour, dashes = looks[name]
-            axes.stairs(density, edges, color=colour, linestyle=dashes, linewidth=1.1, label=name)
+            axes.stairs(density, edges, **looks[name], label=name)
     used = np.flatnonzero(sum(shown.values()))
     axes.set_xlim(edges[used[0]], edges[used[-1] + 1])
     axes.set_ylim(bottom=0)
@@ -231,8 +229,7 @@ def against_depth(directions: Mapping[str, Mapping[str, Runs]]) -> "Figure":
 
     Each direction has values over runs by name (accuracy, entropy, norm, familiarity, density) and number of layers.
     """
-    with style():
-        figure = new_figure(PAGE, 0.5 + 1.95 * len(directions))
+    with drawing(PAGE, 0.5 + 1.95 * len(directions)) as figure:
         grid = figure.subplots(len(directions), len(_PANELS), sharex=True, squeeze=False)
         for axes, title in zip(grid[0], _PANELS):
             axes.set_title(title)
@@ -242,7 +239,7 @@ def against_depth(directions: Mapping[str, Mapping[str, Runs]]) -> "Figure":
                     _depth_line(axes, values[name], name, words)
                 axes.grid(axis="y")
                 axes.set_axisbelow(True)
-            row[0].set_ylabel(_two_lines(direction), fontweight="bold")
+            row[0].set_ylabel(direction.replace(" against ", "\nagainst "), fontweight="bold")
         for axes in grid[-1]:
             axes.set_xlabel("convolutional layers")
             axes.set_xticks(sorted(next(iter(directions.values()))["accuracy"]))
@@ -263,11 +260,6 @@ def _depth_line(axes: "Axes", runs: Runs, name: str, words: str) -> None:
     )
 
 
-def _two_lines(direction: str) -> str:
-    learned, _, ood = direction.partition(" against ")
-    return f"{learned}\nagainst {ood}"
-
-
 Curves = tuple[Sequence[float], Mapping[str, Sequence[Sequence[float]]]]
 
 _LABELS = {
@@ -281,8 +273,7 @@ _MARKERS = ("o", "s", "^", "D")
 
 def dials(panels: Mapping[str, Curves]) -> "Figure":
     """`panels`: dial -> (its positions, cause -> for each position one value per run, in points of AUROC)."""
-    with style():
-        figure = new_figure(PAGE, 2.6)
+    with drawing(PAGE, 2.6) as figure:
         for axes, (dial, (positions, causes)) in zip(figure.subplots(1, len(panels), sharey=True), panels.items()):
             for k, (cause, values) in enumerate(causes.items()):
                 _curve(axes, values, cause, k, thick=cause == dial)

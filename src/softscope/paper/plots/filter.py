@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Floats
-from ...reporting.style import FAINT, INK, OOD, PAGE, TRAIN, new_figure, style
+from ...reporting.style import FAINT, INK, OOD, PAGE, TRAIN
 from ..filter import percent
-from . import legend_of
+from . import drawing, legend_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,8 +29,7 @@ def finds_figure(images: NDArray, odds: Floats, names: Sequence[str], remark: st
     Beyond `visible` rows and columns (None: all are) pixels never reach the network's output: drawn faint.
     """
     classes, top = odds.shape
-    with style():
-        figure = new_figure(PAGE, 0.55 + 0.83 * top * 10 / max(10, classes))
+    with drawing(PAGE, 0.55 + 0.83 * top * 10 / max(10, classes)) as figure:
         figure.suptitle(remark, fontsize=8)
         grid = figure.subplots(top, classes, squeeze=False)
         for k in range(classes):
@@ -44,8 +43,7 @@ def finds_figure(images: NDArray, odds: Floats, names: Sequence[str], remark: st
 
 def gallery_figure(rows: Mapping[str, NDArray], names: Sequence[str], visible: int | None = 8) -> "Figure":
     """One row of pictures [K, height, width] for each title: what is to be compared stands one below the other."""
-    with style():
-        figure = new_figure(PAGE, 0.3 + 0.66 * len(rows))
+    with drawing(PAGE, 0.3 + 0.66 * len(rows)) as figure:
         grid = figure.subplots(len(rows), len(names), squeeze=False)
         for line, (title, images) in zip(grid, rows.items()):
             for axes, image in zip(line, images):
@@ -60,8 +58,7 @@ def noise_and_digits(
     noise: Mapping[str, tuple[Floats, Floats]], digits: Mapping[str, Floats], best: float, remark: str
 ) -> "Figure":
     """Shares of uniform noise (edges, share in each bin) and of real digits, by each quantity; `best` find marked."""
-    with style():
-        figure = new_figure(PAGE, 4.2)
+    with drawing(PAGE, 4.2) as figure:
         figure.suptitle(remark, fontsize=8)
         for axes, (quantity, (edges, shares)) in zip(figure.subplots(2, 2).ravel(), noise.items()):
             edges, shares = _coarse(edges, shares, digits[quantity])
@@ -88,8 +85,7 @@ def _coarse(edges: Floats, shares: Floats, values: Floats, bins: int = 64) -> tu
 
 def _show(axes: "Axes", image: NDArray | None, visible: int | None) -> None:
     axes.set(xticks=[], yticks=[])
-    for spine in axes.spines.values():
-        spine.set(visible=True, color=FAINT, linewidth=0.5)
+    axes.spines[:].set(visible=True, color=FAINT, linewidth=0.5)
     if image is None:
         axes.set_facecolor("#EEEEEE")
         axes.set_box_aspect(1)

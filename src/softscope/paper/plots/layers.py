@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ...arrays import Floats
 from ...features import FeatureSet
 from ...head import Head
-from ...reporting.style import CLASS_COLOURS, CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN, new_figure, style
-from . import legend_of
+from ...reporting.style import CLASS_COLOURS, CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN
+from . import drawing, legend_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,14 +32,9 @@ class HeadGroup:
 
     def values(self, what: str) -> tuple[Floats, Floats]:
         """All norms, biases (over the mean norm of their head) or cosines, of the trained and of the untrained."""
-        of = {"norm": weight_norms, "bias": relative_biases, "cosine": pair_cosines}[what]
+        of = {"norm": lambda head: head.weight_norms, "bias": relative_biases, "cosine": pair_cosines}[what]
         trained, untrained = (np.concatenate([of(head) for head in heads]) for heads in (self.trained, self.untrained))
         return trained, untrained
-
-
-def weight_norms(head: Head) -> Floats:
-    """norm(w_i), K values."""
-    return head.weight_norms
 
 
 def relative_biases(head: Head) -> Floats:
@@ -58,8 +53,7 @@ def weight_histograms(groups: list[HeadGroup]) -> "Figure":
     names = {"norm": "norm(w)", "bias": "b / mean norm(w)", "cosine": "cos(w_i, w_j)"}
     columns = min(len(groups), _COLUMNS)
     bands = -(-len(groups) // columns)
-    with style():
-        figure = new_figure(max(PAGE * columns / 3, 3.0), 0.4 + 4.6 * bands)
+    with drawing(max(PAGE * columns / 3, 3.0), 0.4 + 4.6 * bands) as figure:
         grid = figure.subplots(3 * bands, columns, squeeze=False)
         for number, group in enumerate(groups):
             band, column = divmod(number, columns)
@@ -133,8 +127,7 @@ def heat_map(
     known = len(labels)
     rows = np.arange(len(z)) + _GAP * (np.arange(len(z)) >= known)
     names = [*(head.class_name(int(k)) for k in labels), *ood]
-    with style():
-        figure = new_figure(PAGE, 0.95 + _ROW * (len(z) + _GAP))
+    with drawing(PAGE, 0.95 + _ROW * (len(z) + _GAP)) as figure:
         figure.suptitle(title, fontsize=9, fontweight="bold")
         widths = (0.32, 6.2, 1.0, 1.0, 1.0)
         axes = figure.subplots(1, len(widths), width_ratios=widths, sharey=True)
@@ -173,8 +166,7 @@ def ranking(
 
     `triples` are class names and overlap; `effects` have class, with, with_error, without, without_error.
     """
-    with style():
-        figure = new_figure(PAGE, 3.3)
+    with drawing(PAGE, 3.3) as figure:
         left, right = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
         overlap = np.array([value for _, value in triples])
         inside = np.array([suspect in names for names, _ in triples])
@@ -205,8 +197,7 @@ def _activations(axes: "Axes", z: NDArray, rows: NDArray, group: NDArray[np.int6
         vmin=min(0.0, float(z.min())),
         vmax=float(z.max()),
     )
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
     axes.set_xticks([])
     axes.tick_params(length=0, labelleft=False)
     for number in dict.fromkeys(group.tolist()):

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from ...arrays import Floats
 from ...estimators.softmax import entropy
 from ...geometry import Plane, square_window
 from ...head import Head
-from ...reporting.style import CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN, class_look, new_figure, style, to_png
-from . import legend_of
+from ...reporting.style import CONFIDENCE_MAP, FAINT, INK, OOD, PAGE, TRAIN, class_look, to_png
+from . import drawing, legend_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,10 +25,17 @@ _GRID = 220
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points to draw: their 2-D position, and labels where they have classes (None: out-of-distribution)."""
+    """Points to draw: position or features, and labels where they have classes (None: out-of-distribution), which
+    the legend calls by `names`."""
 
     points: NDArray
     labels: NDArray | None = None
+    names: Sequence[str] = ()
+
+    @classmethod
+    def test(cls, z: NDArray, labels: NDArray, head: Head) -> "Cloud":
+        """Test points, under the names of their classes."""
+        return cls(z, labels, [f"test, class {head.class_name(k)}" for k in range(head.n_classes)])
 
 
 def input_and_plane(
@@ -47,8 +54,7 @@ def input_and_plane(
     """
     train, labels, ood = inputs
     plane = Plane.principal(*features)
-    with style():
-        figure = new_figure(PAGE, 3.7)
+    with drawing(PAGE, 3.7) as figure:
         figure.suptitle(remark, fontsize=8)
         left, right = figure.subplots(1, 2)
         map_uncertainty(left, lambda xy: entropy(logits(xy)), [Cloud(train, labels), Cloud(ood)], threshold)
@@ -62,7 +68,7 @@ def input_and_plane(
 
 def map_final_layer(axes: "Axes", head: Head, plane: Plane, clouds: list[Cloud], threshold: float | None) -> Any:
     """U_entropy of the head over `plane`, with the final-layer features of `clouds` projected onto it."""
-    flat = [Cloud(plane.project(cloud.points), cloud.labels) for cloud in clouds]
+    flat = [replace(cloud, points=plane.project(cloud.points)) for cloud in clouds]
     picture = map_uncertainty(axes, lambda xy: entropy(head.logits(plane.lift(xy))), flat, threshold)
     axes.set(xlabel="first principal component", ylabel="second principal component")
     return picture
@@ -110,7 +116,8 @@ def _scatter(axes: "Axes", cloud: Cloud) -> None:
     edge: dict[str, Any] = {"s": 11, "edgecolors": "white", "linewidths": 0.4}
     for index in np.unique(cloud.labels):
         x, y = cloud.points[cloud.labels == index].T
-        axes.scatter(x, y, **edge | class_look(int(index)), label=f"train, class {index}")
+        name = cloud.names[index] if cloud.names else f"train, class {index}"
+        axes.scatter(x, y, **edge | class_look(int(index)), label=name)
 
 
 _ROWS, _COLUMNS = 3, 4
@@ -130,19 +137,15 @@ def examples_and_plane(
     training points exceed; `names` are those of the two sets; `remark` stands above the picture.
     """
     test, labels, ood = features
-    with style():
-        figure = new_figure(PAGE, 3.9)
+    with drawing(PAGE, 3.9) as figure:
         figure.suptitle(remark, fontsize=8)
         left, right = figure.subplots(1, 2, width_ratios=(0.6, 1.0))
         _thumbnails(left, images, names)
-        clouds = [Cloud(test, labels), Cloud(ood)]
+        clouds = [Cloud.test(test, labels, head), Cloud(ood)]
         picture = map_final_layer(right, head, Plane.principal(test, ood), clouds, threshold)
         right.set(title="Final layer")
         confidence_bar(figure, picture, [right], head.n_classes)
-        known = {f"train, class {k}": f"test, class {head.class_name(k)}" for k in range(head.n_classes)}
-        handles, texts = right.get_legend_handles_labels()
-        shown = [known.get(text, text) for text in texts]
-        figure.legend(handles, shown, loc="outside lower center", ncols=len(shown), handletextpad=0.3)
+        legend_of(figure, [right], "outside lower center", handletextpad=0.3)
     return figure
 
 
@@ -174,8 +177,7 @@ def _tiled(images: NDArray) -> NDArray:
 def triple_spread(names: list[str], entropy: list[float], density: list[float], chosen: int) -> "Figure":
     """AUROC of U_entropy and U_density for each choice of training classes, sorted; number `chosen` stands out."""
     order = np.argsort(entropy)
-    with style():
-        figure = new_figure(PAGE, 0.9 + 0.22 * len(names))
+    with drawing(PAGE, 0.9 + 0.22 * len(names)) as figure:
         axes = figure.subplots()
         places = np.arange(len(names))
         axes.plot(np.asarray(entropy)[order], places, "o", color=TRAIN, label="U_entropy")
@@ -193,15 +195,6 @@ _SMALL_GRID, _POINTS = 90, 250
 
 
 @dataclass(frozen=True)
-class Layer:
-    """A final layer: its head, z of test inputs, z of OOD inputs."""
-
-    head: Head
-    test: NDArray
-    ood: NDArray
-
-
-@dataclass(frozen=True)
 class Sure:
     """An OOD image, the class it was taken for, and how surely (max_i s_i)."""
 
@@ -210,18 +203,17 @@ class Sure:
     confidence: float
 
 
-def final_layers(rows: Mapping[str, Mapping[str, Layer]]) -> "Figure":
+def final_layers(rows: Mapping[str, Mapping[str, tuple[Head, NDArray, NDArray]]]) -> "Figure":
     """One row a kind of network, one column a data set: U_entropy behind test points (dots) and OOD points (crosses).
 
-    Each plane is that of the first two principal components of both.
+    A network is (head, z of test inputs, z of OOD inputs); its plane, the first two principal components of both.
     """
     columns = len(next(iter(rows.values())))
-    with style():
-        figure = new_figure(PAGE, 0.7 + 1.45 * len(rows))
+    with drawing(PAGE, 0.7 + 1.45 * len(rows)) as figure:
         grid = figure.subplots(len(rows), columns, squeeze=False)
         for places, (kind, layers) in zip(grid, rows.items()):
             for axes, layer in zip(places, layers.values()):
-                _plane(axes, layer)
+                _plane(axes, *layer)
             places[0].set_ylabel(kind)
         for axes, title in zip(grid[0], next(iter(rows.values()))):
             axes.set_title(title)
@@ -239,17 +231,17 @@ def few_colours(figure: "Figure") -> bytes:
     return stream.getvalue()
 
 
-def _plane(axes: "Axes", layer: Layer) -> None:
+def _plane(axes: "Axes", head: Head, *features: NDArray) -> None:
     rng = np.random.default_rng(0)
-    test, ood = (z[np.sort(rng.permutation(len(z))[:_POINTS])] for z in (layer.test, layer.ood))
+    test, ood = (z[np.sort(rng.permutation(len(z))[:_POINTS])] for z in features)
     plane = Plane.principal(test, ood)
     points = [plane.project(z) for z in (test, ood)]
     whole = np.concatenate(points)
     low, high = whole.min(axis=0), whole.max(axis=0)
     margin = 0.05 * (high - low)
     window = np.column_stack([low - margin, high + margin])
-    look = {"vmax": float(np.log(layer.head.n_classes)), "aspect": "auto", "interpolation": "bilinear"}
-    backdrop(axes, lambda xy: entropy(layer.head.logits(plane.lift(xy))), window, _SMALL_GRID, **look)
+    look = {"vmax": float(np.log(head.n_classes)), "aspect": "auto", "interpolation": "bilinear"}
+    backdrop(axes, lambda xy: entropy(head.logits(plane.lift(xy))), window, _SMALL_GRID, **look)
     axes.plot(*points[1].T, "x", color=OOD, markersize=2.2, markeredgewidth=0.6, label="OOD", linestyle="none")
     axes.plot(
         *points[0].T, "o", color=TRAIN, markersize=2.0, markeredgecolor="white", markeredgewidth=0.2, label="test",
@@ -261,8 +253,7 @@ def _plane(axes: "Axes", layer: Layer) -> None:
 def surest(rows: Mapping[str, Sequence[Sure]]) -> "Figure":
     """One row a network: its surest OOD images, each with the class it was taken for and the confidence."""
     columns = max(len(row) for row in rows.values())
-    with style():
-        figure = new_figure(PAGE, 0.2 + 1.22 * len(rows))
+    with drawing(PAGE, 0.2 + 1.22 * len(rows)) as figure:
         grid = figure.subplots(len(rows), columns, squeeze=False)
         for places, (title, row) in zip(grid, rows.items()):
             for axes in places:

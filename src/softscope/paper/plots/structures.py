@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from ...estimators.softmax import entropy
 from ...geometry import Plane
 from ...head import Head
-from ...reporting.style import CLASS_COLOURS, CLASS_MARKERS, FAINT, INK, PAGE, TRAIN, new_figure, style
+from ...reporting.style import CLASS_COLOURS, CLASS_MARKERS, FAINT, INK, PAGE, TRAIN
+from . import drawing
 from .plane import Cloud, backdrop, confidence_bar, map_final_layer
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ Value = tuple[float, float | None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StructurePanel:
     """One structure: `shape`, a head to draw; `words` below it; AUROCs as (percent, standard error) by name."""
 
     title: str
@@ -33,10 +34,9 @@ class Outcome:
     auroc: dict[str, Value]
 
 
-def structure_figure(outcomes: Sequence[Outcome]) -> "Figure":
+def structure_figure(outcomes: Sequence[StructurePanel]) -> "Figure":
     """The structures side by side, confidence and weights in the plane of the weights; below, the AUROCs of each."""
-    with style():
-        figure = new_figure(PAGE, 4.3)
+    with drawing(PAGE, 4.3) as figure:
         grid = figure.add_gridspec(2, len(outcomes), height_ratios=(1.0, 1.25))
         for column, outcome in enumerate(outcomes):
             axes = figure.add_subplot(grid[0, column])
@@ -49,24 +49,18 @@ def structure_figure(outcomes: Sequence[Outcome]) -> "Figure":
     return figure
 
 
-def structure_planes(
-    networks: Mapping[str, tuple[Head, NDArray, NDArray, NDArray]], threshold: bool = False
-) -> "Figure":
+def structure_planes(networks: Mapping[str, tuple[Head, NDArray, NDArray, NDArray]]) -> "Figure":
     """The final layer of each network on its first two principal components: (head, z of test, labels, z of OOD)."""
-    with style():
-        rows = -(-(len(networks) + 1) // 3)
-        figure = new_figure(PAGE, 0.2 + 2.35 * rows)
+    rows = -(-(len(networks) + 1) // 3)
+    with drawing(PAGE, 0.2 + 2.35 * rows) as figure:
         every = figure.subplots(rows, 3).ravel()
         picture: Any = None
         for number, (axes, (title, (head, test, labels, ood))) in enumerate(zip(every, networks.items())):
-            clouds = [Cloud(test, labels), Cloud(ood)]
+            clouds = [Cloud.test(test, labels, head), Cloud(ood)]
             picture = map_final_layer(axes, head, Plane.principal(test, ood), clouds, None)
             picture.set_clim(0.0, np.log(head.n_classes))
             axes.set(title=f"{number + 1}) {title}", xlabel="", ylabel="")
-        known = {f"train, class {k}": f"test, class {head.class_name(k)}" for k in range(head.n_classes)}
-        handles, texts = every[0].get_legend_handles_labels()
-        legend = every[len(networks)]
-        legend.legend(handles, [known.get(text, text) for text in texts], loc="center left", fontsize=8)
+        every[len(networks)].legend(*every[0].get_legend_handles_labels(), loc="center left", fontsize=8)
         for axes in every[len(networks) :]:
             axes.axis("off")
         confidence_bar(figure, picture, list(every), head.n_classes)
@@ -81,35 +75,34 @@ def bound_figure(networks: Sequence[Mapping[str, Any]], paper: Mapping[str, tupl
     mean floor and cap of the networks of that name. A structure's first word gives its colour.
     """
     names = list(dict.fromkeys(_kind(network["structure"], paper) for network in networks))
-    with style():
-        figure = new_figure(PAGE, 3.4)
+    with drawing(PAGE, 3.4) as figure:
         loss, area = figure.subplots(1, 2)
         for name, colour, marker in zip(names, CLASS_COLOURS, CLASS_MARKERS):
             own = [network for network in networks if _kind(network["structure"], paper) == name]
             for bounded in (True, False):
                 some = [network for network in own if (min(network["caps"]) < BOUNDED) == bounded]
                 look = {"color": colour, "mfc": colour if bounded else "white", "linestyle": "none", "marker": marker}
-                floors, losses = ([network[key] for network in some] for key in ("loss_floor", "cross_entropy"))
-                loss.plot(floors, losses, **look)
-                area.plot(
-                    [network["auroc_cap"] for network in some], [network["auroc"]["max"] for network in some], **look
-                )
+                loss.plot(_column(some, "loss_floor"), _column(some, "cross_entropy"), **look)
+                area.plot(_column(some, "auroc_cap"), [network["auroc"]["max"] for network in some], **look)
             loss.plot([], [], linestyle="none", marker=marker, color=colour, label=name)
             same = [network for network in own if network["structure"] == name]
             if name in paper and same:
                 star = {"color": colour, "mec": INK, "mew": 0.8, "markersize": 13, "linestyle": "none", "marker": "*"}
-                loss.plot(np.mean([network["loss_floor"] for network in same]), paper[name][0], **star)
-                area.plot(np.mean([network["auroc_cap"] for network in same]), paper[name][1], **star)
+                loss.plot(np.mean(_column(same, "loss_floor")), paper[name][0], **star)
+                area.plot(np.mean(_column(same, "auroc_cap")), paper[name][1], **star)
         loss.plot([], [], "*", mfc="white", mec=INK, markersize=11, label="the paper")
-        for axes, (what, of) in zip(
-            (loss, area), (("cross-entropy", "its floor"), ("AUROC of U_max, %", "its cap, %"))
-        ):
+        loss.set(xlabel="predicted: its floor", ylabel="measured: cross-entropy")
+        area.set(xlabel="predicted: its cap, %", ylabel="measured: AUROC of U_max, %")
+        for axes in (loss, area):
             axes.axline((0, 0), slope=1, color=FAINT, linewidth=1.0, zorder=0)
-            axes.set(xlabel=f"predicted: {of}", ylabel=f"measured: {what}")
             axes.grid()
         area.set(xlim=(45, 102), ylim=(45, 102))
         figure.legend(*loss.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
+
+
+def _column(networks: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    return [network[name] for network in networks]
 
 
 def _kind(structure: str, paper: Mapping[str, Any]) -> str:
@@ -142,7 +135,7 @@ def _draw_shape(axes: "Axes", shape: Head) -> None:
     axes.set(xticks=[], yticks=[], xlim=window[0], ylim=window[1])
 
 
-def _draw_aurocs(axes: "Axes", outcomes: Sequence[Outcome]) -> None:
+def _draw_aurocs(axes: "Axes", outcomes: Sequence[StructurePanel]) -> None:
     looks = {"the paper": ("*", INK), "U_entropy": ("o", TRAIN), "U_density": ("D", "#009E73"), "kNN": ("s", "#CC79A7")}
     for offset, (name, (marker, colour)) in zip((-0.27, -0.09, 0.09, 0.27), looks.items()):
         places = np.arange(len(outcomes)) + offset

@@ -107,9 +107,9 @@ class _Run:
         self.optimizer = _optimizer(net, settings)
         self.steps = settings.epochs * sum(1 for _ in _batches(torch.arange(len(x)), settings.batch))
         self.average = WeightAverage(net, settings.average, self.steps) if settings.average else None
-        found = None if folder is None else load_checkpoint(folder, net, self.optimizer, self.of, self.average)
-        self.state = found or TrainingState((), self._precision(), 0.0)
-        if found is None:
+        kept = None if folder is None else load_checkpoint(folder, net, self.optimizer, self.of, self.average)
+        self.state = kept or TrainingState((), self._precision(), 0.0)
+        if kept is None:
             # Fixes the measured precision: a training killed in its first epoch starts again with the same one.
             self._save()
 

@@ -143,8 +143,8 @@ class StepTimes(NamedTuple):
 def has_bfloat16(device: torch.device) -> bool:
     """Whether the hardware multiplies bfloat16 itself."""
     if device.type == "cuda":
-        found: bool = torch.cuda.is_bf16_supported(including_emulation=False)
-        return found
+        supported: bool = torch.cuda.is_bf16_supported(including_emulation=False)
+        return supported
     if device.type == "cpu":
         capabilities = torch.cpu.get_capabilities()
         return any(bool(capabilities.get(name)) for name in ("avx512_bf16", "amx_bf16", "bf16"))
@@ -160,9 +160,9 @@ def choose_precision(wanted: Precision, steps: int, hardware: bool, measure: Cal
         return wanted
     if not hardware or steps < STEPS_WORTH_MEASURING:
         return "float32"
-    found = measure()
-    choice: Precision = "bfloat16" if found.float32 > CLEARLY_FASTER * found.bfloat16 else "float32"
-    milliseconds = 1e3 * found.float32, 1e3 * found.bfloat16
+    seconds = measure()
+    choice: Precision = "bfloat16" if seconds.float32 > CLEARLY_FASTER * seconds.bfloat16 else "float32"
+    milliseconds = 1e3 * seconds.float32, 1e3 * seconds.bfloat16
     log.info("a step takes %.1f ms in float32, %.1f ms in bfloat16: %s", *milliseconds, choice)
     return choice
 

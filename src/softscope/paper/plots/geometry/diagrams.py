@@ -7,11 +7,11 @@ import numpy as np
 from ....arrays import Floats
 from ....geometry import density_region, entropy_region, exact_region, linear_region, simplex
 from ....head import Head
-from ....reporting.style import CLASS_COLOURS, CLASS_MARKERS, COLUMN, FAINT, INK, OOD, PAGE, new_figure
+from ....reporting.style import CLASS_COLOURS, COLUMN, FAINT, INK, OOD, PAGE, class_look, new_figure
 from ...claims import optimum as t12
 from ...claims import order, volume
 from ...claims.linear import edge_offset, pair_offset
-from ...claims.strength import equal_gaps_exponent, top_gap
+from ...claims.order import equal_gaps_exponent, top_gap
 from .regions import (
     EPSILON,
     THREE_CLASSES,
@@ -49,7 +49,7 @@ def linear_approximation() -> "Figure":
         middle = 2.65 * along
         half = logit_t / (normal @ normal) * normal
         arrow(axes, middle - half, middle + half, color=OOD, width=1.0, both=True)
-        note(axes, f"$2\\alpha_{{{i + 1}{j + 1}}}\\,\\|w_{i + 1}-w_{j + 1}\\|$", tuple(middle - 0.5 * along), color=OOD)
+        note(axes, f"$2\\alpha_{{{i + 1}{j + 1}}}\\,\\|w_{i + 1}-w_{j + 1}\\|$", middle - 0.5 * along, color=OOD)
     weights(axes, head)
     return figure
 
@@ -68,9 +68,9 @@ def vector_geometry() -> "Figure":
     arrow(left, (0, 0), base, color=OOD)
     arrow(left, base, base + step, color=OOD)
     arrow(left, (0, 0), base + step)
-    note(left, r"$\beta\,d_{12}$", tuple(0.62 * base + np.array([-0.5, 0.1])), color=OOD)
-    note(left, r"$\alpha(w_1-w_2)$", tuple(base + 0.5 * step + np.array([0.25, 0.5])), color=OOD)
-    note(left, "$z$", tuple(base + step + np.array([0.25, 0.12])))
+    note(left, r"$\beta\,d_{12}$", 0.62 * base + [-0.5, 0.1], color=OOD)
+    note(left, r"$\alpha(w_1-w_2)$", base + 0.5 * step + [0.25, 0.5], color=OOD)
+    note(left, "$z$", base + step + [0.25, 0.12])
     _excess_against_distance(right)
     return figure
 
@@ -172,7 +172,7 @@ def optimum() -> "Figure":
     losses = [t12.frozen_losses(k, np.random.default_rng(0)) for k in classes_shown]
     for k, name in enumerate(("sandwich", "stack", "lopsided")):
         lost = [row[name] - t12.least_loss(size) for row, size in zip(losses, classes_shown)]
-        right.semilogy(list(classes_shown), lost, color=CLASS_COLOURS[k], marker=CLASS_MARKERS[k], ms=4, label=name)
+        right.semilogy(list(classes_shown), lost, **class_look(k), ms=4, label=name)
     right.set(xlabel="classes K", ylabel="loss above the optimum", title="b  other structures at their own best")
     right.legend()
     return figure
@@ -199,8 +199,7 @@ def order_small() -> "Figure":
     norms = np.geomspace(0.1, 100, 13)
     for k, features in enumerate((2, 3, 16)):
         shares = [order.discordance(3, features, float(norm), 20_000, rng) for norm in norms]
-        right.semilogx(norms, 100 * np.array(shares), color=CLASS_COLOURS[k], marker=CLASS_MARKERS[k], ms=3.5,
-                       label=f"by max cos, H = {features}")  # fmt: skip
+        right.semilogx(norms, 100 * np.array(shares), **class_look(k), ms=3.5, label=f"by max cos, H = {features}")
     gap = [order.discordance(3, 3, float(norm), 20_000, rng, top_gap) for norm in norms]
     right.semilogx(norms, 100 * np.array(gap), ":", color=INK, label="by the gap of the top two, H = 3")
     right.set(xlabel="norm(w) norm(z)", ylabel="discordant pairs, %", title="b  pairs ordered the wrong way")
@@ -218,15 +217,13 @@ def order_large() -> "Figure":
     for k, (classes, features) in enumerate(((3, 16), (10, 64), (100, 512))):
         pairs = 20_000 if classes < 100 else 8_000
         shares = [order.discordance(classes, features, float(norm), pairs, rng) for norm in norms]
-        left.semilogx(norms, 100 * np.array(shares), color=CLASS_COLOURS[k], marker=CLASS_MARKERS[k], ms=3.5,
-                      label=f"K = {classes}, H = {features}")  # fmt: skip
+        left.semilogx(norms, 100 * np.array(shares), **class_look(k), ms=3.5, label=f"K = {classes}, H = {features}")
     left.set(xlabel="norm(w) norm(z)", ylabel="discordant pairs, %", title="a  against the norm")
     left.legend(loc="upper left")
     sizes = np.array([3, 5, 10, 20, 50, 100])
     for k, norm in enumerate((1.0, 5.0, 20.0)):
         shares = [order.discordance(int(size), 4 * int(size), norm, 8_000, rng) for size in sizes]
-        right.loglog(sizes, 100 * np.array(shares), color=CLASS_COLOURS[k], marker=CLASS_MARKERS[k], ms=3.5,
-                     label=f"norm {norm:g}")  # fmt: skip
+        right.loglog(sizes, 100 * np.array(shares), **class_look(k), ms=3.5, label=f"norm {norm:g}")
     right.set(xlabel="classes K (H = 4K)", ylabel="discordant pairs, %", title="b  against the number of classes")
     right.legend(loc="lower left")
     return figure
@@ -251,9 +248,7 @@ def volumes() -> "Figure":
     strengths = np.geomspace(1.2, 20, 16)
     for k, radius in enumerate((1.0, 2.0, 5.0)):
         gain = [volume.rival_gain(float(s), radius, points=12_000)[0] for s in strengths]
-        right.semilogx(
-            strengths, gain, color=CLASS_COLOURS[k], marker=CLASS_MARKERS[k], ms=3, label=f"radius {radius:g} $c_2$"
-        )
+        right.semilogx(strengths, gain, **class_look(k), ms=3, label=f"radius {radius:g} $c_2$")
     right.axhline(0.0, color=INK, lw=0.6)
     right.set_xticks([1, 2, 3, 5, 10, 20], ["1", "2", "3", "5", "10", "20"])
     right.minorticks_off()
@@ -292,7 +287,7 @@ def _shares_by_distance(axes: "Axes") -> None:
         ("neither", FAINT, "..."),
     )
     for name, colour, hatch in looks:
-        height = np.array([100 * np.mean([getattr(one, name) for one in shares[d]]) for d in distances])
+        height = np.array([100 * np.mean([one[name] for one in shares[d]]) for d in distances])
         look: dict[str, Any] = {"color": colour, "hatch": hatch, "ec": "white", "lw": 0.4}
         axes.bar(range(len(distances)), height, bottom=base, label=name.replace("_", " "), **look)
         base += height

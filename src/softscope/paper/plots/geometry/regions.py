@@ -136,8 +136,7 @@ def square(axes: "Axes", reach: float, title: str = "") -> None:
     """A bare square of the plane, -reach to reach both ways."""
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[], title=title)
     axes.set_aspect("equal")
-    for spine in axes.spines.values():
-        spine.set_visible(True)
+    axes.spines[:].set_visible(True)
 
 
 def grid(reach: float, steps: int = _STEPS) -> tuple[Floats, Floats, Floats]:
@@ -188,15 +187,15 @@ def weights(axes: "Axes", head: Head, length: float = 1.0) -> None:
     for i, w in enumerate(np.asarray(head.weight, np.float64)):
         arrow(axes, (0, 0), length * w, color=CLASS_COLOURS[i])
         beyond = length * w + room * w / float(np.linalg.norm(w))
-        note(axes, f"$w_{i + 1}$", (float(beyond[0]), float(beyond[1])), color=CLASS_COLOURS[i])
+        note(axes, f"$w_{i + 1}$", beyond, color=CLASS_COLOURS[i])
 
 
-def ellipses(axes: "Axes", mixture: KnownMixture, share: float = 0.95, *, names: bool = False) -> None:
-    """The ellipse that holds `share` of each component, its mean, and its class."""
+def ellipses(axes: "Axes", mixture: KnownMixture, *, names: bool = False) -> None:
+    """The ellipse that holds 95 % of each component, its mean, and its class."""
     from matplotlib.patches import Ellipse
     from scipy.stats import chi2
 
-    scale = float(np.sqrt(chi2.ppf(share, 2)))
+    scale = float(np.sqrt(chi2.ppf(0.95, 2)))
     for i, (mean, covariance) in enumerate(zip(mixture.means, mixture.covariances)):
         values, vectors = np.linalg.eigh(covariance)
         width, height = 2 * scale * np.sqrt(values)
@@ -205,13 +204,13 @@ def ellipses(axes: "Axes", mixture: KnownMixture, share: float = 0.95, *, names:
         axes.add_patch(Ellipse(tuple(mean), width, height, angle=angle, fill=False, ec=colour, lw=1.4))
         axes.plot(*mean, "o", color=colour, ms=3)
         if names:
-            note(axes, f"class {i + 1}", (float(mean[0]), float(mean[1]) + 0.55), color=colour)
+            note(axes, f"class {i + 1}", (mean[0], mean[1] + 0.55), color=colour)
 
 
-def note(axes: "Axes", text: str, xy: tuple[float, float], *, color: str = INK, **look: Any) -> None:
+def note(axes: "Axes", text: str, xy: Any, *, color: str = INK) -> None:
     """Words on the picture, on a white ground so that lines under them do not hurt."""
     ground = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75}
-    axes.text(*xy, text, color=color, fontsize=7, bbox=ground, **({"ha": "center", "va": "center"} | look))
+    axes.text(xy[0], xy[1], text, color=color, fontsize=7, bbox=ground, ha="center", va="center")
 
 
 def faint_points(axes: "Axes", z: NDArray, labels: NDArray) -> None:

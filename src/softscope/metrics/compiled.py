@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiling import kernel
+from ..compiling import compiled
 
 _DIGIT = 10  # bits a pass: 2^10 counters stay in the first-level cache
 _FIRST = 30  # leading bits that are sorted by radix before insertion finishes
@@ -12,7 +12,7 @@ _MOVES = 4  # insertion moves a score allowed before the remaining bits are sort
 _UNLIKELY = 1e-15  # a probability that no bound's level can notice
 
 
-@kernel()
+@compiled()
 def sort(scores: Any, keys: Any, spare: Any) -> Any:
     """Ascending float64 scores without NaN, linear in their number; `keys` and `spare` (uint64) are room to work in.
 
@@ -27,7 +27,7 @@ def sort(scores: Any, keys: Any, spare: Any) -> Any:
     return _floats(keys)
 
 
-@kernel()
+@compiled()
 def count(ascending: Any, queries: Any) -> Any:
     """For each ascending query how many of `ascending` are smaller, and how many smaller or equal, by one merge."""
     below = np.empty(queries.size, np.int64)
@@ -47,7 +47,7 @@ def count(ascending: Any, queries: Any) -> Any:
     return below, upto
 
 
-@kernel()
+@compiled()
 def placements(low: Any, high: Any) -> Any:
     """`order.placements` by two merges of the ascending sides: first the sum, then the squares about its mean."""
     total, squares_low, squares_high = 0, 0.0, 0.0
@@ -74,7 +74,7 @@ def placements(low: Any, high: Any) -> Any:
     return total, squares_low, squares_high
 
 
-@kernel()
+@compiled()
 def _fill(keys: Any, scores: Any) -> int:
     # The bits of a float, as a whole number, ascend with it once negative ones are flipped.
     # Returns how many low bits hold all differences.
@@ -90,7 +90,7 @@ def _fill(keys: Any, scores: Any) -> int:
     return high
 
 
-@kernel()
+@compiled()
 def _floats(keys: Any) -> Any:
     top = np.uint64(1 << 63)
     for row in range(keys.size):
@@ -98,7 +98,7 @@ def _floats(keys: Any) -> Any:
     return keys.view(np.float64)
 
 
-@kernel()
+@compiled()
 def _radix(keys: Any, spare: Any, low: int, high: int) -> Any:
     # Least significant digit first; stable, so that each pass keeps the order of the ones before.
     mask = np.uint64((1 << _DIGIT) - 1)
@@ -116,7 +116,7 @@ def _radix(keys: Any, spare: Any, low: int, high: int) -> Any:
     return keys, spare
 
 
-@kernel()
+@compiled()
 def _insertion(keys: Any, moves: int) -> bool:
     for row in range(1, keys.size):
         key = keys[row]
@@ -131,7 +131,7 @@ def _insertion(keys: Any, moves: int) -> bool:
     return True
 
 
-@kernel()
+@compiled()
 def exceeding(bounds: Any, calibrated: int, fresh: int, enough: float = 1.0) -> Any:
     """P(for some k more than `bounds[k-1]` of `fresh` scores lie above the k-th largest of `calibrated` scores).
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from ..compiling import kernel
+from ..compiling import compiled
 
 
-@kernel()
+@compiled()
 def resampled_aurocs(low: Any, high: Any, first: Any, last: Any, weights_low: Any, weights_high: Any) -> Any:
     """AUROC under each row of weights; NaN where a side has no weight.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Floats
-from ...compiling import exp, kernel
+from ...compiling import compiled, exp
 from .inputs import GOLDEN
 
 CHUNK = 256  # inputs at a time: what lies between two steps stays in the second-level cache beside the tables
@@ -24,7 +24,7 @@ _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _SEVEN, _3, _6, _8, _16 = np.uint64(7), np.uint64(3), np.uint64(6), np.uint64(8), np.uint64(16)
 
 
-@kernel()
+@compiled()
 def fill_words(key: np.uint64, first: np.uint64, out: NDArray) -> None:
     """Words of inputs `first`, `first` + 1, ... (`inputs.words`)."""
     x = first * _G + key
@@ -35,7 +35,7 @@ def fill_words(key: np.uint64, first: np.uint64, out: NDArray) -> None:
         x += _G
 
 
-@kernel()
+@compiled()
 def _patches(word: np.uint64, patch: NDArray) -> None:
     """The nine bits of each 3x3 patch of the 8x8 pixels, row by row."""
     for r in range(6):
@@ -46,7 +46,7 @@ def _patches(word: np.uint64, patch: NDArray) -> None:
             patch[6 * r + c] = bits
 
 
-@kernel("nnan", "nsz")
+@compiled("nnan", "nsz")
 def pooled_two(words: NDArray, tables: NDArray, out: NDArray) -> None:
     """ReLU(pool(conv(ReLU(conv)))) of each word: out [N, 4 * 32], from `tables` [512 * 9 * 32]."""
     patch, total = np.empty(36, np.uint64), np.empty(32, np.float32)
@@ -70,13 +70,13 @@ def pooled_two(words: NDArray, tables: NDArray, out: NDArray) -> None:
                     largest[c] = max(largest[c], total[c])
 
 
-@kernel()
+@compiled()
 def _row(bits: np.uint64, offset: int) -> np.int64:
     """Where the 32 channels of one of the nine tables begin."""
     return 288 * np.int64(bits) + 32 * offset
 
 
-@kernel("nnan", "nsz")
+@compiled("nnan", "nsz")
 def pooled_one(words: NDArray, tables: NDArray, out: NDArray) -> None:
     """ReLU(pool(conv)) of each word: out [N, 9 * 16], from `tables` [512 * 16]."""
     patch = np.empty(36, np.uint64)
@@ -92,7 +92,7 @@ def pooled_one(words: NDArray, tables: NDArray, out: NDArray) -> None:
                     largest[c] = max(largest[c], own[c])
 
 
-@kernel("nnan", "nsz", "contract")
+@compiled("nnan", "nsz", "contract")
 def add_and_clip(z: NDArray, bias: NDArray) -> None:
     """ReLU(z + bias) in place."""
     for n in range(z.shape[0]):
@@ -100,7 +100,7 @@ def add_and_clip(z: NDArray, bias: NDArray) -> None:
             z[n, i] = max(z[n, i] + bias[i], np.float32(0.0))
 
 
-@kernel("reassoc", "nnan", "nsz", "contract")
+@compiled("reassoc", "nnan", "nsz", "contract")
 def norms(z: NDArray, out: NDArray) -> None:
     """norm(z) of each row."""
     for n in range(z.shape[0]):
@@ -110,7 +110,7 @@ def norms(z: NDArray, out: NDArray) -> None:
         out[n] = np.sqrt(total)
 
 
-@kernel("contract", "nsz")
+@compiled("contract", "nsz")
 def summarise(products: NDArray, bias: NDArray, length: NDArray, inverse: NDArray, out: Floats, best: NDArray) -> None:
     """Per input n, from `products` w_k z [K, N], the norms `length` of z, and `inverse` 1 / norm(w_k):
 
@@ -145,7 +145,7 @@ def summarise(products: NDArray, bias: NDArray, length: NDArray, inverse: NDArra
         out[2, n] = cosine[n] / length[n] if length[n] > 0 else 0.0
 
 
-@kernel()
+@compiled()
 def collect(
     out: Floats, length: NDArray, best: NDArray, first: np.uint64, rows: int,
     scales: Floats, starts: NDArray, counts: NDArray, odds: Floats, numbers: NDArray,
@@ -170,7 +170,7 @@ def collect(
             _insert(odds[best[n]], numbers[best[n]], out[0, n], first + np.uint64(n))
 
 
-@kernel()
+@compiled()
 def _insert(odds: Floats, numbers: NDArray, value: float, number: np.uint64) -> None:
     at = odds.size - 1
     while at > 0 and value > odds[at - 1]:
@@ -179,7 +179,7 @@ def _insert(odds: Floats, numbers: NDArray, value: float, number: np.uint64) -> 
     odds[at], numbers[at] = value, number
 
 
-@kernel()
+@compiled()
 def features(depth: int, words: NDArray, tables: NDArray, third: NDArray, bias: NDArray, pooled: NDArray) -> NDArray:
     """z of CHUNK words; with 3 convolutions the last is a matrix product over all that the pooling leaves."""
     if depth == 1:
@@ -193,7 +193,7 @@ def features(depth: int, words: NDArray, tables: NDArray, third: NDArray, bias: 
     return z
 
 
-@kernel()
+@compiled()
 def scan_words(
     key: np.uint64, start: int, stop: int, depth: int,
     tables: NDArray, third: NDArray, third_bias: NDArray, weight: NDArray, bias: NDArray, inverse: NDArray,
