@@ -8,7 +8,7 @@ import pytest
 
 from softscope.engine import Engine
 from softscope.errors import SoftscopeError
-from softscope.paper.experiments.base import Experiment, Result, Settings, command, reproduce
+from softscope.paper.experiments.base import Experiment, Result, Settings, by_runs, command, reproduce
 from softscope.paper.experiments.verdict import Mean, Reported, Row
 from softscope.reporting.style import new_figure, style, to_png
 from softscope.runs import Store
@@ -33,6 +33,13 @@ def test_runs_and_seed_replace_those_of_the_scale() -> None:
     assert experiment.settings("smoke", runs=7, seed=0) == Settings(runs=7, seed=0)
     with pytest.raises(SoftscopeError, match="no scale is called 'huge'"):
         experiment.settings("huge")
+
+
+def test_results_in_parts_say_how_many_runs_are_left_and_end_with_all() -> None:
+    parts = by_runs(lambda own: Result([], seconds=float(own.runs)), Settings(runs=12), step=5)
+    assert [(part.seconds, part.left) for part in parts] == [(5, "7 of 12 runs"), (10, "2 of 12 runs"), (12, None)]
+    (whole,) = by_runs(lambda own: Result([], seconds=float(own.runs)), Settings(runs=3), step=5)
+    assert (whole.seconds, whole.left) == (3, None)
 
 
 def picture() -> bytes:

@@ -1,5 +1,6 @@
 """X5: how neurons are grouped, where OOD inputs land, how triples are ranked, and the experiment at its smallest."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -140,6 +141,16 @@ def test_every_picture_has_a_caption_and_a_second_run_reads_the_first(smoke: tup
     assert not isinstance(first, bytes)
     assert not isinstance(second, bytes)
     assert to_png(first) == to_png(second)
+
+
+def test_a_result_in_parts_follows_each_run_and_ends_as_the_whole(smoke: tuple[Result, Store]) -> None:
+    whole, store = smoke
+    first, last = run(replace(SCALES["smoke"], piecewise=True), store, Engine(workers=1))
+    assert (first.left, last.left) == ("1 of 2 runs", None)
+    accuracies = [row for row in first.rows if row.label.endswith(": accuracy")]
+    assert accuracies
+    assert all(row.ours.runs == 1 for row in accuracies)
+    assert last.rows == whole.rows
 
 
 def test_head_and_features_of_a_network_lie_side_by_side_for_diagnose(smoke: tuple[Result, Store]) -> None:

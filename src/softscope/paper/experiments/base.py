@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ...canonical import plain
+from ...canonical import LATER, plain
 from ...engine import Engine
 from ...errors import SoftscopeError
 from ...files import write_bytes, write_json
@@ -22,16 +22,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+S = TypeVar("S", bound="Settings")
+
 SCALE_NAMES = ("smoke", "laptop", "overnight", "paper")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What determines an experiment's numbers; each experiment adds its own."""
+    """What determines an experiment's numbers; each experiment adds its own. `piecewise`: a result after each part of
+    long work instead of one in the end."""
 
     runs: int = 1
     seed: int = 0
     threads: int = 1
+    piecewise: bool = field(default=False, metadata=LATER)
 
     def __post_init__(self) -> None:
         for name in ("runs", "threads"):
@@ -103,8 +107,15 @@ class Experiment:
         """The settings of `scale`, with another number of runs or another seed if given."""
         if scale not in self.scales:
             raise SoftscopeError(f"no scale is called {scale!r}", f"Choose one of {', '.join(self.scales)}")
-        given = {"runs": runs, "seed": seed}
-        return replace(self.scales[scale], **{name: value for name, value in given.items() if value is not None})
+        usual = self.scales[scale]
+        return replace(usual, runs=usual.runs if runs is None else runs, seed=usual.seed if seed is None else seed)
+
+
+def by_runs(result: Callable[[S], Result], settings: S, step: int = 1) -> Iterator[Result]:
+    """The result of the first `step` runs, of twice as many and so on: the store has what those before it trained."""
+    for runs in (*range(step, settings.runs, step), settings.runs):
+        left = settings.runs - runs
+        yield replace(result(replace(settings, runs=runs)), left=f"{left} of {settings.runs} runs" if left else None)
 
 
 _PNG = b"\x89PNG\r\n\x1a\n"

@@ -5,6 +5,7 @@ over what X9 has trained; at scale overnight it is as many networks as X9 has by
 published head, where its weights are at hand.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -21,7 +22,7 @@ from ...runs import Store
 from ..plots.layers import HeadGroup, pair_cosines, weight_histograms
 from ..training import TrainSettings
 from . import texts
-from .base import Result, Settings
+from .base import Result, Settings, by_runs
 from .networks import Images, NetworkPlan, TrainedNetwork, subsets, trained
 from .verdict import Mean, Row, Statement, rows_of
 from .x09_five_sets import measured
@@ -112,7 +113,7 @@ def _column(
 
 
 # With separable classes and no decay the loss keeps falling, ever more slowly: the limit ends what would not end.
-_UNTIL_FLAT = replace(_TRAINING, epochs=60, patience=3)
+_UNTIL_FLAT = replace(_TRAINING, epochs=60, patience=3, precision="auto")
 
 
 def _long_columns() -> tuple[Column, ...]:
@@ -155,13 +156,20 @@ _LITE = ("efficientnet_lite0", "efficientnet_lite1")
 SCALES = {
     "smoke": WeightSettings(columns=(_small(2, 4), _small(5, 16)), untrained=20),
     "laptop": WeightSettings(columns=(*_columns(train=6000), *_residual("laptop")), published=_LITE, runs=2),
-    "overnight": WeightSettings(columns=_long_columns(), published=_LITE, runs=20, benchmark="overnight"),
+    "overnight": WeightSettings(
+        columns=_long_columns(), published=_LITE, runs=20, benchmark="overnight", piecewise=True
+    ),
     "paper": WeightSettings(columns=(*_columns(), *_residual("paper")), published=("efficientnet_b0",), runs=2),
 }
 
 
-def run(settings: WeightSettings, store: Store, engine: Engine) -> Result:
+def run(settings: WeightSettings, store: Store, engine: Engine) -> "Result | Iterator[Result]":
     """Train every column's networks and measure their last layers."""
+    result = partial(_result, store=store, engine=engine)
+    return by_runs(result, settings, step=5) if settings.piecewise else result(settings)
+
+
+def _result(settings: WeightSettings, store: Store, engine: Engine) -> Result:
     layers = [*_trained_layers(settings, store, engine), *_benchmark_layers(settings, store, engine)]
     published, remarks = _published(settings.published)
     groups, heads = [], []

@@ -29,11 +29,7 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class FiveSettings(Settings):
-    """`recipes` by data set, in the order of the table; `test` images of each set are scored (None: all).
-
-    `piecewise`: judge the networks that the store has and train the next ones, one after the other, instead of waiting
-    for all of them.
-    """
+    """`recipes` by data set, in the order of the table; `test` images of each set are scored (None: all)."""
 
     recipes: Mapping[str, Recipe] = field(default_factory=lambda: dict.fromkeys(NAMES, Recipe()))
     test: int | None = None
@@ -46,7 +42,6 @@ class FiveSettings(Settings):
     average: float = 0.0
     snapshots: int = 0
     augment: Mapping[str, Augment] = field(default_factory=lambda: _AUGMENT)
-    piecewise: bool = False
 
 
 SCALES = {
