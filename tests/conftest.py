@@ -16,6 +16,10 @@ from hypothesis import HealthCheck, settings
 from softscope.features import FeatureSet
 from softscope.head import Head
 
+from .apart import pytest_runtest_logreport, pytest_runtest_protocol
+
+__all__ = ["pytest_runtest_logreport", "pytest_runtest_protocol"]  # pytest finds hooks by their names
+
 settings.register_profile(
     "softscope", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

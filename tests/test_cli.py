@@ -211,7 +211,7 @@ def callbacks(group=app):
         yield from callbacks(info.typer_instance)
 
 
-@pytest.mark.parametrize("function", callbacks(), ids=lambda function: f"{function.__module__}.{function.__name__}")
+@pytest.mark.parametrize("function", list(callbacks()), ids=lambda each: f"{each.__module__}.{each.__name__}")
 def test_every_number_option_has_the_checked_type(function):
     for name, hint in get_type_hints(function, include_extras=True).items():
         kinds = set(get_args(get_args(hint)[0])) or {get_args(hint)[0]} if get_args(hint) else {hint}

@@ -273,6 +273,7 @@ def quiet_ray(monkeypatch: pytest.MonkeyPatch, tasks_folder: Path) -> ModuleType
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 def test_ray_started_here_gives_the_same_results_errors_and_threads(quiet_ray: ModuleType, tasks: ModuleType) -> None:
     with pytest.raises(SoftscopeError, match=r"three is bad\. Use four"):
         Engine("ray", workers=2).map(tasks.refuse, [1, 3])
@@ -315,6 +316,7 @@ def listening() -> set[tuple[str, Any]]:
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 def test_a_ray_started_here_listens_on_loopback_alone_and_refuses_strangers(quiet_ray: ModuleType) -> None:
     with joined(None, 1) as ray:
         assert ray.get(ray.remote(lambda: 5).remote()) == 5
@@ -328,6 +330,7 @@ def test_a_ray_started_here_listens_on_loopback_alone_and_refuses_strangers(quie
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 def test_a_ray_started_here_starts_no_process_that_is_of_no_use_here(quiet_ray: ModuleType) -> None:
     import psutil
     from ray._private import node, parameter, ray_constants
@@ -346,12 +349,14 @@ def test_a_ray_started_here_starts_no_process_that_is_of_no_use_here(quiet_ray: 
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 def test_a_cluster_that_is_not_there_is_one_clear_line(quiet_ray: ModuleType) -> None:
     with pytest.raises(SoftscopeError, match=r"can't join the Ray cluster at 127\.0\.0\.1:1"):
         Engine("ray", address="127.0.0.1:1").map(str, [1])
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 def test_a_node_killed_in_the_middle_loses_nothing_and_repeats_nothing_whole(
     quiet_ray: ModuleType, tasks: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

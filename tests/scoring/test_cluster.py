@@ -11,10 +11,10 @@ from softscope.engine import Engine
 from softscope.errors import SoftscopeError
 from softscope.scoring import run, score
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.apart]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def ray():
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray = pytest.importorskip("ray")

@@ -53,7 +53,7 @@ def test_one_worker_writes_the_file_of_no_workers(plan, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["local", "ray"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.apart)])
 def test_processes_and_ray_write_the_file_of_one_process(plan, tmp_path, engine):
     pytest.importorskip("ray")
     check_alike(*plan, Engine(engine, workers=2, progress=False), tmp_path)

@@ -135,6 +135,7 @@ def cluster(gate):
         yield cluster
 
 
+@pytest.mark.apart
 def test_a_full_disk_at_one_node_is_one_line_and_the_next_run_ends_it(work, world, gate, cluster):
     np.save(work.folder / "large.npy", np.repeat(world.fresh, 8, axis=0))
     node = cluster.list_all_nodes()[-1].node_id
@@ -156,6 +157,7 @@ def test_a_full_disk_at_one_node_is_one_line_and_the_next_run_ends_it(work, worl
     assert pq.read_table(work.out).equals(pq.read_table(work.out.with_name("calm")))
 
 
+@pytest.mark.apart
 def test_a_killed_node_loses_nothing(work, gate, cluster):
     with started(work, gate, engine="ray", workers=3, address=cluster.address) as process:
         cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)

@@ -69,6 +69,7 @@ def test_processes_give_what_one_process_gives_to_the_last_bit(world, train):
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 def test_ray_gives_what_processes_give(world, train):
     pytest.importorskip("ray")
     with sharded_features(train, HERE, shard_rows=300) as shards:

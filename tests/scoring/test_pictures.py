@@ -159,6 +159,7 @@ def test_the_command_line_scores_images(studio, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 def test_ray_gives_the_same_table_of_images(studio, tmp_path, monkeypatch):
     pytest.importorskip("ray")
     place, guard = studio

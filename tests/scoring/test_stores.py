@@ -48,7 +48,7 @@ def table(store, out):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["local", "ray"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.apart)])
 def test_a_store_is_read_and_written_like_a_folder_and_a_broken_run_goes_on(
     world, inputs, server, uploaded, tmp_path, engine
 ):

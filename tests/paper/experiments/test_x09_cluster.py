@@ -40,6 +40,7 @@ def assert_same(ours: Lines, expected: Lines) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 @pytest.mark.timeout(1800)
 def test_a_node_killed_in_the_middle_of_x9_gives_the_result_of_a_single_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,7 @@ def test_the_task_of_a_shard_travels_to_another_process(tmp_path: Path, folded: 
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 def test_a_cluster_of_three_nodes_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     pytest.importorskip("ray")
