@@ -5,9 +5,9 @@ bound. Held-out likelihood needs training data alone.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -95,6 +95,19 @@ class Search:
 
     def of(self, setting: Setting) -> Tried:
         return next(one for one in self.tried if one.setting == setting)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The search of which `to_dict` gave `values`."""
+
+        def tried(name: str, kind: type[Setting | KernelSetting]) -> tuple[Tried, ...]:
+            return tuple(Tried(**{**one, "setting": kind(**one["setting"])}) for one in values[name])
+
+        return cls(**{**values, "tried": tried("tried", Setting), "kernels": tried("kernels", KernelSetting)})
 
 
 def tune(

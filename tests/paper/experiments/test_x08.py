@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from softscope.engine import Engine
+from softscope.files import write_json
+from softscope.paper.experiments import x08_density
 from softscope.paper.experiments.networks import trained
 from softscope.paper.experiments.x08_density import CHOICES, SCALES, alternatives, before, both_layers, run
 from softscope.paper.experiments.x09_plans import SCALES as NETWORKS
@@ -79,3 +81,23 @@ def test_alternatives_change_one_option_alone(store, result):
     assert set(alternatives(search, "covariance")) == {"diagonal", "spherical"}
     assert set(alternatives(search, "components")) == {"1", "10", "100"}
     assert set(alternatives(search, "layer")) == {"before"}
+
+
+def test_a_search_in_parts_ends_as_the_whole_and_goes_on_from_what_was_kept(store, tmp_path, monkeypatch):
+    engine = Engine(workers=1, progress=False)
+    both = replace(SCALES["smoke"], draws=1, iterations=5)
+    first, last = run(replace(both, piecewise=True), store, engine)
+    assert (first.left, first.part, len(first.kept)) == ("1 network: digits-5-6-7-8-9", True, 1)
+    assert (last.left, last.part, len(last.kept)) == (None, False, 2)
+    whole = run(both, store, engine)
+    assert (last.rows, last.tables) == (whole.rows, whole.tables)
+
+    for name, record in last.kept.items():
+        write_json(tmp_path / "results" / "X8" / name, record)
+    elsewhere = Store(tmp_path / "store", results=tmp_path / "results")
+    monkeypatch.setattr(x08_density, "trained", None)
+    read = list(run(replace(both, piecewise=True), elsewhere, engine))
+    assert [one.left for one in read] == [first.left, None]
+    assert (read[-1].rows, read[-1].tables) == (whole.rows, whole.tables)
+    with pytest.raises(TypeError):  # what was kept is of another search
+        next(iter(run(replace(both, piecewise=True, draws=2), elsewhere, engine)))

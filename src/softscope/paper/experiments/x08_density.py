@@ -5,7 +5,7 @@ prints the winner alone: EM, all neurons, ridge 1e-5, after the non-linearity, f
 density always worse. Each of these choices is put to the test here, beside what held-out likelihood would choose.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Floats
+from ...canonical import plain
 from ...engine import Engine
 from ...estimators import scores
 from ...features import FeatureSet
@@ -22,10 +23,11 @@ from ...tuning import COMPONENTS, ComponentCount, Features, Search, Sets, Settin
 from ..training import TrainSettings
 from . import texts
 from .base import Result, Settings
-from .networks import Images, NetworkPlan, TrainedNetwork, features_of, subsets, trained
+from .judgement import Detected, record_name
+from .networks import Images, NetworkPlan, TrainedNetwork, features_of, is_trained, subsets, trained
 from .verdict import Mean, Row, rows_of
 from .x09_plans import SCALES as NETWORKS
-from .x09_plans import plans, with_features
+from .x09_plans import plans
 
 CHOICES = {
     "fit": "free EM",
@@ -67,45 +69,103 @@ SCALES = {
     "laptop": SearchSettings(
         plans=tuple(plans(NETWORKS["laptop"])), draws=8, iterations=10, judged=2_000, elsewhere=("1", "K", "10")
     ),
-    "overnight": SearchSettings(plans=tuple(with_features()), draws=24),
+    # 100 components everywhere would take three nights.
+    "overnight": SearchSettings(
+        plans=tuple(plans(NETWORKS["overnight"].single_runs()[-1])),
+        draws=24,
+        elsewhere=("1", "K", "10"),
+        piecewise=True,
+    ),
     "paper": SearchSettings(plans=tuple(plans(NETWORKS["paper"]))),
 }
 
 Searches = dict[str, Search]
 
 
-def run(settings: SearchSettings, store: Store, engine: Engine) -> Result:
-    """Search on each network and set what is best beside the paper's choice."""
+def run(settings: SearchSettings, store: Store, engine: Engine) -> "Result | Iterator[Result]":
+    """Search on each network and set what is best beside the paper's choice.
+
+    Piecewise, network after network, those at hand first, with a result after each; what was found on one is kept
+    beside the result, so that another machine goes on from there.
+    """
+    if settings.piecewise:
+        return _piecewise(settings, store, engine)
+    plans = _seeded(settings)
+    threads = max(plan.training.threads for plan in plans)
+    engine.map(partial(trained, store), plans, threads=threads, label="X8 networks")
+    return _result(settings, [_searched(settings, store, engine, plan) for plan in plans])
+
+
+def _piecewise(settings: SearchSettings, store: Store, engine: Engine) -> Iterator[Result]:
+    plans, done = _seeded(settings), dict[int, Detected]()
+
+    def order(number: int) -> tuple[bool, bool, int]:
+        plan = plans[number]
+        return _kept(settings, store, plan) is None, not is_trained(store, plan), plan.training.epochs
+
+    for number in sorted(range(len(plans)), key=order):
+        plan = plans[number]
+        done[number] = _kept(settings, store, plan) or _searched(settings, store, engine, plan)
+        every = [done[known] for known in sorted(done)]
+        left = [other.data.name for place, other in enumerate(plans) if place not in done]
+        yield replace(
+            _result(settings, every),
+            kept={record_name(own.plan): own.record for own in every if own.in_store},
+            left=f"{len(left)} network{'s' * (len(left) > 1)}: {', '.join(left)}" if left else None,
+            part=bool(left),
+        )
+
+
+def _kept(settings: SearchSettings, store: Store, plan: NetworkPlan) -> Detected | None:
+    """What an earlier result kept, if it is of this search."""
+    own = Detected.kept(store, "X8", plan)
+    return own if own is not None and own.numbers["settings"] == _of_the_search(settings) else None
+
+
+def _of_the_search(settings: SearchSettings) -> dict[str, Any]:
+    """The settings that a search on one network depends on."""
+    kept: dict[str, Any] = plain(settings, "settings")
+    return {name: value for name, value in kept.items() if name not in ("plans", "runs", "threads", "piecewise")}
+
+
+def _searched(settings: SearchSettings, store: Store, engine: Engine, plan: NetworkPlan) -> Detected:
+    """The search on the network of `plan`, trained if it has to be."""
+    threads = plan.training.threads
+    (network,) = engine.map(partial(trained, store), [plan], threads=threads, label=f"X8 {plan.data.name}")
+    (step,) = engine.map(before, [network], threads=settings.threads, label="X8 features before")
+    search = tune(
+        both_layers(network, step),
+        settings=settings.draws,
+        seed=settings.seed,
+        iterations=settings.iterations,
+        judged=settings.judged,
+        elsewhere=settings.elsewhere,
+        run=network.run,
+        inputs={"after": network.made, "before": step},
+        engine=engine,
+    )
+    numbers = {
+        "settings": _of_the_search(settings),
+        "search": search.to_dict(),
+        "softmax": entropy_auroc(network, settings.judged),
+    }
+    seconds = sum(one.seconds for one in (*search.tried, *search.kernels))
+    return Detected(plan, {"numbers": numbers, "seconds": seconds, "subsets": network.subsets}, network)
+
+
+def _result(settings: SearchSettings, every: Sequence[Detected]) -> Result:
     from ...reporting import against_likelihood, against_options
 
-    threads = max(plan.training.threads for plan in settings.plans)
-    networks: list[TrainedNetwork] = engine.map(
-        partial(trained, store), _seeded(settings), threads=threads, label="X8 networks"
-    )
-    earlier = engine.map(before, networks, threads=settings.threads, label="X8 features before")
-    searches: Searches = {}
-    for network, step in zip(networks, earlier):
-        searches[network.plan.data.name] = tune(
-            both_layers(network, step),
-            settings=settings.draws,
-            seed=settings.seed,
-            iterations=settings.iterations,
-            judged=settings.judged,
-            elsewhere=settings.elsewhere,
-            run=network.run,
-            inputs={"after": network.made, "before": step},
-            engine=engine,
-        )
-    seconds = {name: sum(one.seconds for one in (*search.tried, *search.kernels)) for name, search in searches.items()}
-    softmax = {network.plan.data.name: entropy_auroc(network, settings.judged) for network in networks}
+    searches = {own.name: Search.from_dict(own.numbers["search"]) for own in every}
+    softmax = {own.name: own.numbers["softmax"] for own in every}
     return Result(
         rows=[*_choice_rows(searches), *_outcome_rows(searches, softmax)],
         figures={"options": against_options(searches, softmax), "likelihood": against_likelihood(searches)},
         tables={"chosen": _chosen(searches, softmax), "settings": _settings(searches)},
         **_texts(settings, searches),
-        subsets=[*subsets(networks), *_judged(settings)],
-        seconds=sum(seconds.values()),
-        timings={f"{name}: search, seconds": round(spent, 1) for name, spent in seconds.items()},
+        subsets=[*subsets(every), *_judged(settings)],
+        seconds=sum(own.seconds for own in every),
+        timings={f"{own.name}: search, seconds": round(own.seconds, 1) for own in every},
     )
 
 

@@ -128,7 +128,7 @@ def _images(name: str, recipe: Recipe, test: int | None) -> Images:
 
 
 def with_features() -> list[NetworkPlan]:
-    """The networks of scale overnight whose features X8 and X13 read; of other runs only what was judged is kept."""
+    """The networks of scale overnight whose features X13 reads; of other runs only what was judged is kept."""
     runs = {"fashion_mnist": 1, "svhn": 1}  # run 2; of the others run 3
     every = [{plan.data.name: plan for plan in plans(own)} for own in SCALES["overnight"].single_runs()]
     return [every[runs.get(name, 2)][name] for name in NAMES]
