@@ -152,7 +152,7 @@ def test_a_result_follows_each_network_and_another_machine_goes_on_from_it(smoke
     x7 = replace(load(find("X7")[0]), scales={"smoke": settings})
     engine = Engine(workers=1, progress=False)
     parts = list(run(settings, Store(tmp_path / "store", results=tmp_path), engine))
-    assert [part.left for part in parts] == [*(f"{n} networks" for n in range(7, 0, -1)), None]
+    assert [part.left for part in parts] == [*(f"{n} networks" for n in range(7, 1, -1)), "1 network", None]
     assert [part.part for part in parts] == [True] * 3 + [False] * 5, "a run has four networks"
     assert [row.to_dict() for row in parts[-1].rows] == [row.to_dict() for row in smoke.rows]
     assert parts[-1].tables == smoke.tables

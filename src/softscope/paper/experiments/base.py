@@ -111,6 +111,11 @@ class Experiment:
         return replace(usual, runs=usual.runs if runs is None else runs, seed=usual.seed if seed is None else seed)
 
 
+def networks_left(count: int, more: str = "") -> str | None:
+    """What `Result.left` says of networks to come: '2 networks' and what there is to add; None without any."""
+    return f"{count} network{'s' * (count > 1)}{more}" if count else None
+
+
 def by_runs(result: Callable[[S], Result], settings: S, step: int = 1) -> Iterator[Result]:
     """The result of the first `step` runs, of twice as many and so on: the store has what those before it trained."""
     for runs in (*range(step, settings.runs, step), settings.runs):

@@ -15,7 +15,7 @@ from ...engine import Engine
 from ...runs import Store
 from ..training import Precision
 from . import texts
-from .base import Result, Settings
+from .base import Result, Settings, networks_left
 from .judge import claim_tables, detected, together
 from .judgement import Detected, record_name
 from .networks import Images, NetworkPlan, subsets
@@ -90,11 +90,10 @@ def _piecewise(settings: DepthSettings, store: Store, engine: Engine) -> Iterato
         whole = [own for own in runs if all(record_name(plan) in by_plan for plan in own)]
         every = [by_plan[record_name(plan)] for own in whole for plan in own]
         result = _result(settings, every) if every else Result(rows=[], part=True)
-        left = len(plans) - len(done)
         yield replace(
             result,
             kept={name: own.record for name, own in by_plan.items() if own.in_store},
-            left=f"{left} networks" if left else None,
+            left=networks_left(len(plans) - len(done)),
         )
 
 

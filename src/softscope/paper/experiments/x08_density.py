@@ -22,7 +22,7 @@ from ...runs import Draft, StepResult, Store
 from ...tuning import COMPONENTS, ComponentCount, Features, Search, Sets, Setting, Tried, spread_rows, tune, words
 from ..training import TrainSettings
 from . import texts
-from .base import Result, Settings
+from .base import Result, Settings, networks_left
 from .judgement import Detected, record_name
 from .networks import Images, NetworkPlan, TrainedNetwork, features_of, is_trained, subsets, trained
 from .verdict import Mean, Row, rows_of
@@ -111,7 +111,7 @@ def _piecewise(settings: SearchSettings, store: Store, engine: Engine) -> Iterat
         yield replace(
             _result(settings, every),
             kept={record_name(own.plan): own.record for own in every if own.in_store},
-            left=f"{len(left)} network{'s' * (len(left) > 1)}: {', '.join(left)}" if left else None,
+            left=networks_left(len(left), f": {', '.join(left)}"),
             part=bool(left),
         )
 

@@ -12,7 +12,7 @@ from ...engine import Engine
 from ...estimators import Density
 from ...runs import Store
 from . import table, texts
-from .base import Result
+from .base import Result, networks_left
 from .judge import judged
 from .judgement import MINOR, Judged, record_name
 from .literature import beside, shared_pairs
@@ -146,7 +146,7 @@ def _result(lines: Lines, left: Sequence[NetworkPlan], others: Sequence[Judged] 
         seconds=sum(own.seconds for own in every),
         part=any(plan.training.seed == min(own.seed for own in every) for plan in left),
         kept=_kept([own for own in every if own.in_store]),
-        left=None if not left else f"{len(left)} networks" + (f", about {seconds / 3600:.1f} hours" if seconds else ""),
+        left=networks_left(len(left), f", about {seconds / 3600:.1f} hours" if seconds else ""),
     )
 
 

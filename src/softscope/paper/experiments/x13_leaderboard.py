@@ -22,7 +22,7 @@ from ...head import Head
 from ...metrics import auroc, fpr_at_recall
 from ...runs import Draft, StepResult, Store
 from . import x13_board as board
-from .base import Result
+from .base import Result, networks_left
 from .judge import as_detected, source
 from .judgement import Detected, record_name
 from .networks import TrainedNetwork, subsets, trained
@@ -93,7 +93,7 @@ def _result(settings: BoardSettings, every: Sequence[Detected], left: Sequence[s
         subsets=subsets(every),
         kept={record_name(own.plan): own.record for own in every if own.in_store},
         seconds=sum(own.seconds for own in every),
-        left=f"{len(left)} network{'s' * (len(left) > 1)}: {', '.join(left)}" if left else None,
+        left=networks_left(len(left), f": {', '.join(left)}"),
     )
 
 
