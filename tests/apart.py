@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,11 +19,11 @@ _REPORTS = "SOFTSCOPE_TESTS_APART"  # where the process of one test writes its r
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     if item.get_closest_marker("apart") is None or _REPORTS in os.environ:
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for report in _reports_of_its_own_process(item):
+    for report in [*_reports_of_its_own_process(item), _teardown(item, nextitem)]:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
@@ -66,3 +67,9 @@ def _report(line: str) -> pytest.TestReport:
     if isinstance(report.longrepr, list):  # where and why a test was skipped, a tuple for pytest
         report.longrepr = tuple(report.longrepr)
     return report
+
+
+def _teardown(item: pytest.Item, nextitem: pytest.Item | None) -> pytest.TestReport:
+    """The end of what earlier tests here set up and the next one does not need."""
+    ending = partial(item.session._setupstate.teardown_exact, nextitem)
+    return pytest.TestReport.from_item_and_call(item, pytest.CallInfo.from_call(ending, "teardown"))
