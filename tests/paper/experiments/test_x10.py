@@ -1,6 +1,7 @@
 """X10: pre-trained networks taken to other data, each against the others, beside the same shape from scratch."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from softscope.canonical import plain
 from softscope.engine import Engine
 from softscope.features import FeatureSet
+from softscope.files import write_json
 from softscope.head import Head
 from softscope.paper.claims.trained import check_entropy_preferred, check_saturation
 from softscope.paper.experiments import find
@@ -22,8 +25,13 @@ from softscope.runs import Store
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return run(SCALES["smoke"], Store(tmp_path_factory.mktemp("store")), Engine(workers=1))
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def smoke(store: Store) -> Result:
+    return run(SCALES["smoke"], store, Engine(workers=1))
 
 
 def test_the_papers_labels_lead_to_x10() -> None:
@@ -88,6 +96,26 @@ def test_every_network_has_its_diagnose_command_and_its_pairs(smoke: Result) -> 
     assert all("softscope diagnose --head" in line["report"] for line in smoke.tables["commands"])
     assert {"causes", "grids", "planes", "surest"} == set(smoke.figures) == set(smoke.captions)
     assert any("0 corrupt images" in note for note in smoke.notes)
+
+
+def test_a_piecewise_run_ends_with_the_same_numbers_and_goes_on_where_the_store_is_gone(
+    smoke: Result, store: Store, tmp_path: Path
+) -> None:
+    settings = replace(SCALES["smoke"], piecewise=True)
+    *parts, whole = run(settings, Store(store.root, results=tmp_path / "before"), Engine(workers=1))
+    assert [one.part for one in parts] == [True] * 11
+    assert [one.left for one in parts[-2:]] == ["2 networks", "1 network"]
+    assert (whole.left, whole.part, whole.rows) == (None, False, smoke.rows)
+    assert set(whole.figures) == set(smoke.figures)
+    written = tmp_path / "results"
+    for name, record in whole.kept.items():
+        write_json(written / "X10" / name, plain(record, name))
+    elsewhere = Store(tmp_path / "empty", results=written)
+    *_, read = run(settings, elsewhere, Engine(workers=1))
+    assert (read.rows, read.kept, read.left) == (smoke.rows, {}, None)
+    assert set(read.figures) == set(read.captions) == {"causes", "grids"}
+    assert read.tables["data"] == smoke.tables["data"]
+    assert not list(elsewhere.root.glob("*/*/manifest.json"))
 
 
 def test_the_tables_are_evidence_that_the_claims_read(smoke: Result) -> None:

@@ -83,6 +83,11 @@ class NetworkPlan:
     config: Mapping[str, Any] = field(default_factory=dict)
     snapshots: int = field(default=0, metadata=LATER)
 
+    @property
+    def training_step(self) -> str:
+        """The step of the run store that holds what was trained."""
+        return "train"
+
     def sets(self) -> dict[str, tuple[Images, str]]:
         """Images and split behind each set of features: train, test, and each OOD set by its name."""
         own = {"train": (self.data, "train"), "test": (self.data, "test")}
@@ -178,7 +183,7 @@ class TrainedNetwork:
 def trained(store: Store, plan: NetworkPlan) -> TrainedNetwork:
     """The network that `plan` describes: read from the store, or trained and its features extracted."""
     run = store.run(plan, kind=type(plan).__name__)
-    fit = run.step("train", partial(_train, plan), inputs={"images": plan.data.digests("train")})
+    fit = run.step(plan.training_step, partial(_train, plan), inputs={"images": plan.data.digests("train")})
     rest = {"test": plan.data.digests("test")} | {ood.name: ood.digests("test") for ood in plan.ood}
     made = run.step("features", partial(_extract, plan, fit), inputs={"train": fit, "images": rest})
     return TrainedNetwork(plan, fit, made)
@@ -186,7 +191,7 @@ def trained(store: Store, plan: NetworkPlan) -> TrainedNetwork:
 
 def is_trained(store: Store, plan: NetworkPlan) -> bool:
     """Whether the store has the trained network of `plan`: a step's manifest appears with the whole step."""
-    return any(store.run(plan, kind=type(plan).__name__).path.glob("train-*/manifest.json"))
+    return any(store.run(plan, kind=type(plan).__name__).path.glob(f"{plan.training_step}-*/manifest.json"))
 
 
 def subsets(networks: Iterable[Any]) -> list[str]:

@@ -43,6 +43,11 @@ class TransferPlan(NetworkPlan):
     tuning: TrainSettings | None = None
 
     @property
+    def training_step(self) -> str:
+        """A plan without tuning trains the last layer alone."""
+        return "tune" if self.tuning else "last-layer"
+
+    @property
     def before(self) -> "TransferPlan":
         """The plan of the last layer alone."""
         return replace(self, tuning=None)
@@ -81,11 +86,12 @@ def transferred(store: Store, plan: TransferPlan) -> TransferredNetwork:
     sets = _sets(store, plan)
     run = store.run(plan)
     if plan.tuning is None:
-        fit = run.step("last-layer", partial(_fit_last_layer, plan, sets["train"]), inputs={"train": sets["train"]})
+        produce = partial(_fit_last_layer, plan, sets["train"])
+        fit = run.step(plan.training_step, produce, inputs={"train": sets["train"]})
     else:
         last = transferred(store, plan.before)
         produce = partial(_tune, store, plan, sets["train"], last)
-        fit = run.step("tune", produce, inputs={"train": sets["train"], "last": last.fit})
+        fit = run.step(plan.training_step, produce, inputs={"train": sets["train"], "last": last.fit})
     made = run.step("features", partial(_features, store, plan, fit, sets), inputs={"fit": fit, **sets})
     return TransferredNetwork(plan, fit, made, store)
 

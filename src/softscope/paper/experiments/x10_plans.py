@@ -166,7 +166,8 @@ SCALES = {
         scratch=Scratch("efficientnet_lite", 64, _FROM_SCRATCH),
         runs=3,
     ),
-    # As the paper has it, all layers at 224 px, for fewer epochs; the control learns from the same pixels.
+    # As the paper has it, all layers at 224 px, for fewer epochs; the control learns from the same pixels. Measured: 19
+    # images a second and thread in bfloat16, so about half an hour a run for fine-tuning and 2.7 hours for the control.
     "overnight": TransferSettings(
         topics=_topics(224, "colorectal_histology_grey", epochs=6),
         source="efficientnet_lite1",
@@ -174,6 +175,7 @@ SCALES = {
         tuning=TrainSettings(lr=1e-4, batch=32, precision="auto", augment="crop+flip"),
         controls=3,
         runs=3,
+        piecewise=True,
     ),
     "paper": TransferSettings(
         topics=_topics(224, "colorectal_histology", epochs=32, cancer_size=150),

@@ -8,8 +8,10 @@ With ten images for each class at H = 1280 a covariance for each class means not
 covariance for all classes, shrunk as Ledoit and Wolf do, on log z. The paper's own stands beside it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +21,10 @@ from ...estimators import LOG_OFFSET, Density, log_features
 from ...features import FeatureSet
 from ...runs import Store
 from . import table, texts
-from .base import Result
+from .base import Result, networks_left
 from .judge import judged
-from .judgement import Judged
-from .networks import NetworkPlan, TrainedNetwork, subsets, trained, wall_time
+from .judgement import Judged, record_name
+from .networks import NetworkPlan, TrainedNetwork, is_trained, subsets, trained, wall_time
 from .table import CAUSES, COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, over_runs
 from .transfer import TransferPlan, activations, transferred
 from .verdict import Row, printed, rows_of
@@ -45,21 +47,72 @@ _FAMILY = {"efficientnet_lite1": _LITE, "efficientnet_lite": _LITE, "efficientne
 Kinds = Mapping[str, Lines]
 
 
-def run(settings: TransferSettings, store: Store, engine: Engine) -> Result:
-    """Activations first, then every network, each judged; the paper's table beside the fine-tuned ones."""
-    seen = engine.map(partial(activations, store), activation_plans(settings), threads=settings.threads, label="images")
+def run(settings: TransferSettings, store: Store, engine: Engine) -> "Result | Iterator[Result]":
+    """Every network, judged; the paper's table beside the fine-tuned ones.
+
+    Piecewise, a result after each network, of the runs that are whole; what was judged of one is kept beside the
+    result, so that another machine goes on from there.
+    """
+    if settings.piecewise:
+        return _piecewise(settings, store, engine)
     todo = [plan for own in plans(settings).values() for plan in own]
+    seconds = _activations(settings, store, engine)
     every: list[Judged] = engine.map(partial(_judged, store), todo, threads=settings.threads, label="X10")
+    return _result(settings, every, seconds)
+
+
+def _piecewise(settings: TransferSettings, store: Store, engine: Engine) -> Iterator[Result]:
+    """What is at hand first; then run after run, in each the longest training first."""
+    every = sorted((plan for own in plans(settings).values() for plan in own), key=_of_run)
+    runs = [list(own) for _, own in groupby(every, key=_of_run)]
+    todo = sorted(every, key=lambda plan: (not _at_hand(store, plan), _of_run(plan), -_epochs(plan)))
+    seconds = 0.0 if _at_hand(store, todo[-1]) else _activations(settings, store, engine)
+    done: dict[str, Judged] = {}
+    for own in engine.as_done(partial(_judged, store), todo, threads=settings.threads):
+        done[record_name(own.plan)] = own
+        whole = [run for run in runs if all(record_name(plan) in done for plan in run)]
+        known = [done[record_name(plan)] for run in whole for plan in run]
+        result = _result(settings, known, seconds) if known else Result(rows=[], part=True)
+        yield replace(
+            result,
+            kept={name: one.record for name, one in done.items() if one.in_store},
+            left=networks_left(len(every) - len(done)),
+        )
+
+
+def _of_run(plan: NetworkPlan) -> int:
+    return plan.training.seed
+
+
+def _epochs(plan: NetworkPlan) -> int:
+    """Epochs in which all layers are trained: what takes the time."""
+    if not isinstance(plan, TransferPlan):
+        return plan.training.epochs
+    return plan.tuning.epochs if plan.tuning else 0
+
+
+def _at_hand(store: Store, plan: NetworkPlan) -> bool:
+    return is_trained(store, plan) or Judged.kept(store, "X10", plan) is not None
+
+
+def _activations(settings: TransferSettings, store: Store, engine: Engine) -> float:
+    """Computes what several networks read, each once; returns the wall time of these steps, whenever they ran."""
+    seen = engine.map(partial(activations, store), activation_plans(settings), threads=settings.threads, label="images")
+    return sum(map(wall_time, seen))
+
+
+def _result(settings: TransferSettings, every: Sequence[Judged], seconds: float) -> Result:
     titles = {topic.name: topic.title for topic in settings.topics}
     kinds: dict[str, dict[str, list[Judged]]] = {}
     for own in every:
         kinds.setdefault(kind_of(own), {}).setdefault(titles[own.name], []).append(own)
-    skipped = sorted({name for step in seen for name in step.json()["skipped"]})
+    skipped = sorted({name for own in every for name in own.numbers["skipped"]})
     words = texts("X10", how=how(settings), lr=settings.tuning.lr, batch=settings.tuning.batch)
+    drawn = _figures(kinds)
     return Result(
         rows=rows(kinds),
-        figures=_figures(kinds),
-        captions=words["captions"],
+        figures=drawn,
+        captions={name: text for name, text in words["captions"].items() if name in drawn},
         tables=tables(kinds),
         shown=words["shown"],
         notes=[
@@ -70,11 +123,14 @@ def run(settings: TransferSettings, store: Store, engine: Engine) -> Result:
             *_report_notes(kinds),
         ],
         subsets=subsets(every),
-        seconds=sum(own.seconds for own in every) + sum(map(wall_time, seen)),
+        seconds=sum(own.seconds for own in every) + seconds,
     )
 
 
 def _judged(store: Store, plan: NetworkPlan) -> Judged:
+    """Judged from the store, which may have to train it; from the results where they alone have it."""
+    if (kept := Judged.kept(store, "X10", plan)) is not None:
+        return kept
     network_of = transferred if isinstance(plan, TransferPlan) else trained
     return judged(store, plan, network_of, densities, bootstraps=BOOTSTRAPS)
 
@@ -213,11 +269,10 @@ def _causes(own: Judged) -> dict[str, str]:
 
 
 def _data(topic: str, own: Judged) -> dict[str, Any]:
-    plan, paper = own.network.plan, printed("X10.data")
+    plan, paper, seen = own.plan, printed("X10.data"), own.diagnosis
     tuned = plan.tuning.epochs if isinstance(plan, TransferPlan) and plan.tuning else 0
     size = getattr(plan.data, "size", None) or "-"
-    network = own.network
-    ours = (len(network.train), len(network.test), network.head.n_classes, size, plan.training.epochs, tuned)
+    ours = (seen.train.rows, seen.test.rows, len(seen.classes), size, plan.training.epochs, tuned)
     words = "{:,} {:,} {} {} {}+{}"
     line = {"data set": f"{topic}: {own.name}", "ours": words.format(*ours)}
     return line | {"the paper": words.format(*paper[topic])} if topic in paper else line
@@ -228,6 +283,7 @@ def _report_notes(kinds: Kinds) -> list[str]:
     return [
         f"{topic}, fine-tuned, as a report: `{runs[0].network.diagnose_command(report_name(runs[0]))}`"
         for topic, runs in kinds[TUNED].items()
+        if runs[0].in_store
     ]
 
 
@@ -251,17 +307,20 @@ def _figures(kinds: Kinds) -> "dict[str, Figure | bytes]":
         for score, title in {"plain-entropy": "U_entropy", "density": "U_density"}.items()
         for kind, name in shown.items()
     }
-    layers = {kind: {topic: runs[0].layer for topic, runs in kinds[name].items()} for kind, name in shown.items()}
     panels = list(_PANELS)
     lines = {topic: table.cause_line({topic: runs}, panels, paper.get(topic, {})) for topic, runs in tuned.items()}
     for kind in (TUNED, LAST, GREY, SCRATCH):
         lines[f"mean, {kind}"] = table.cause_line(kinds[kind], panels, paper.get("mean", {}) if kind == TUNED else {})
-    return {
+    drawn: dict[str, Figure | bytes] = {
         "causes": causes_beside(_PANELS, lines),
         "grids": auroc_grids(list(tuned), grids),
-        "planes": few_colours(final_layers(layers)),
-        "surest": few_colours(surest({topic: surest_of(runs[0]) for topic, runs in tuned.items()})),
     }
+    first = {kind: {topic: runs[0] for topic, runs in kinds[name].items()} for kind, name in shown.items()}
+    if not all(own.in_store for topics in first.values() for own in topics.values()):
+        return drawn  # the others show features, which results don't keep
+    layers = {kind: {topic: own.layer for topic, own in topics.items()} for kind, topics in first.items()}
+    sure = {topic: surest_of(own) for topic, own in first["fine-tuned"].items()}
+    return drawn | {"planes": few_colours(final_layers(layers)), "surest": few_colours(surest(sure))}
 
 
 def surest_of(own: Judged, count: int = _SURE) -> "list[Sure]":
