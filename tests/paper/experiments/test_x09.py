@@ -23,7 +23,7 @@ from softscope.paper.experiments.judgement import record_name
 from softscope.paper.experiments.table import CAUSES, Lines, paper_lines
 from softscope.paper.experiments.x09_course import recipes
 from softscope.paper.experiments.x09_five_sets import _tables, densities, measured, rows, run
-from softscope.paper.experiments.x09_plans import NAMES, SCALES, FiveSettings, Recipe, plans, strong_decay
+from softscope.paper.experiments.x09_plans import NAMES, SCALES, FiveSettings, Recipe, half_as_long, plans, strong_decay
 from softscope.runs import Store
 
 TINY = replace(
@@ -183,7 +183,7 @@ def test_what_is_trained_is_judged_at_once_and_the_rest_is_named(store: Store, b
     assert len(first.tables["pairs"]) == 12, "what needs no training makes one result"
     assert first.left is not None
     assert first.left.startswith("3 networks, about ")
-    assert any("Not trained yet" in note and "digits-0-1-2, seed 2000" in note for note in first.notes)
+    assert any("Not trained yet" in note and "digits-0-1-2, 2 epochs, seed 2000" in note for note in first.notes)
     last = list(run(replace(one, runs=2), store, engine))[-1]
     assert not isinstance(last, tuple)
     assert last.left is None
@@ -211,21 +211,38 @@ def test_results_keep_what_another_machine_needs_to_go_on(store: Store, by_set: 
     assert again["tables"]["commands"] == [], "reports need features, which stayed behind"
 
 
-def test_two_recipes_stand_side_by_side_where_both_have_learned_as_long(store: Store, by_set: Lines) -> None:
-    settings = replace(TINY, runs=1, piecewise=True)
-    (first, second, _) = plans(strong_decay(settings))
-    shorter = replace(second, training=replace(second.training, epochs=1))
-    others = [judged(store, plan, densities=densities) for plan in (first, shorter)]
-    ours, other = recipes(by_set, others)
+def test_recipes_stand_side_by_side_where_a_data_set_was_learned_by_several(store: Store, by_set: Lines) -> None:
+    settings = replace(TINY, runs=1, piecewise=True, halved=("digits-6-7-8-9",))
+    strong, *_ = plans(strong_decay(settings))
+    (half,) = half_as_long(settings)
+    others = [judged(store, plan, densities=densities) for plan in (strong, half)]
+    ours, other, longer, shorter = recipes(by_set, others)
     assert [line["data set"] for line in (ours, other)] == ["digits-0-1-2"] * 2
-    assert [line["peak, decay"] for line in (ours, other)] == ["0.1, 0.0005", "0.05, 0.01"]
+    assert [line["data set"] for line in (longer, shorter)] == ["digits-6-7-8-9"] * 2
+    assert [line["peak, decay"] for line in (ours, other, shorter)] == ["0.1, 0.0005", "0.05, 0.01", "0.1, 0.0005"]
+    assert [line["epochs"] for line in (ours, other, longer, shorter)] == ["2", "2", "2", "1"]
     assert ours["accuracy"] == f"{by_set['digits-0-1-2'][0].accuracy:.1f}"
     assert other["U_density"] == f"{others[0].auroc('density'):.1f}"
     assert other["cause 3"] == f"{100 - others[0].auroc('density'):.1f}"
+    assert shorter["accuracy"] == f"{others[1].accuracy:.1f}"
     largest = np.mean([others[0].network.head.cosines(z.array()).max(1).mean() for z in others[0].network.ood.values()])
     assert other["max cos, OOD"] == f"{largest:.2f}"
     last = list(run(settings, store, Engine(workers=1, progress=False)))[-1]
-    assert last.tables["recipes"] == [ours, other]
+    assert last.tables["recipes"] == [ours, other, longer, shorter]
+    assert record_name(half) in last.kept
+
+
+def test_half_the_epochs_come_last_and_are_named_as_long_as_they_are_missing(store: Store, by_set: Lines) -> None:
+    settings = replace(TINY, piecewise=True, seed=0, halved=("digits-3-4-5",))
+    first, last = run(settings, store, Engine(workers=1, progress=False))
+    assert any("Not trained yet" in note and "digits-3-4-5, 1 epoch, seed 0" in note for note in first.notes)
+    assert first.left is not None
+    assert first.left.startswith("1 network, about ")
+    assert not first.part
+    assert last.left is None
+    assert last.rows == first.rows
+    (half,) = half_as_long(settings)
+    assert (half.snapshots, half.training.seed) == (0, 0)
 
 
 def test_the_networks_with_the_authors_decay_are_those_that_results_keep() -> None:

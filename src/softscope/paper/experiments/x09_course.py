@@ -1,8 +1,8 @@
 """X9, beyond the paper: how accuracy, AUROCs and causes move in the course of a training.
 
 The snapshots that a plan keeps are measured on part of the images, the same for all of them: when does U_density
-overtake softmax, when does max cos approach 1 (T30), which cause shrinks as accuracy grows? And what does weight decay
-do to each of them: `recipes` sets two side by side.
+overtake softmax, when does max cos approach 1 (T30), which cause shrinks as accuracy grows? And what do weight decay
+and the length of training do to each of them: `recipes` sets trainings side by side.
 """
 
 from collections.abc import Mapping, Sequence
@@ -121,17 +121,15 @@ def courses_of(lines: Lines) -> dict[str, list[dict[str, float]]]:
 
 
 def recipes(lines: Lines, others: Sequence[Judged]) -> list[dict[str, Any]]:
-    """For each data set that both recipes have learned in as many epochs, a line of each, of the first run."""
+    """For each data set that other recipes have learned too, a line for each recipe, of the first run, ours first."""
     columns = {"accuracy": "accuracy", "plain-max": "U_max", "plain-entropy": "U_entropy", "density": "U_density"}
     columns |= {"knn": "knn", "extrapolation": "cause 2", "overlap": "cause 3"}
     out = []
-    for other in others:
-        first = next((own for own in lines.get(other.name, ()) if own.seed == other.seed), None)
-        if first is None or first.plan.training.epochs != other.plan.training.epochs:
-            continue
-        for own in (first, other):
+    for name, runs in lines.items():
+        compared = [other for other in others if other.name == name and other.seed == runs[0].seed]
+        for own in (runs[0], *compared) if compared else ():
             training, cosines = own.plan.training, own.numbers["mental"]["sets"]
-            ood = np.mean([cosines[name]["largest"] for name in own.diagnosis.ood])
+            ood = np.mean([cosines[ood]["largest"] for ood in own.diagnosis.ood])
             out.append(
                 {"data set": own.name, "peak, decay": f"{training.lr:g}, {training.weight_decay:g}"}
                 | {"epochs": str(training.epochs)}

@@ -21,7 +21,7 @@ from .table import COLUMNS, TEMPERATURE, Lines, Table, difference, mean_line, ov
 from .verdict import Reported, Row, Statement, printed, rows_of
 from .x09_course import course, courses_of, recipes
 from .x09_course import table as course_table
-from .x09_plans import SCALES, FiveSettings, plans, strong_decay
+from .x09_plans import SCALES, FiveSettings, half_as_long, plans, strong_decay
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,15 +95,20 @@ def _piecewise(settings: FiveSettings, store: Store, engine: Engine) -> Iterator
     The longest training of a run starts first: two side by side then end at about the same time.
     """
     every = [plan for own in settings.single_runs() for plan in plans(own)]
-    todo = sorted(every, key=lambda plan: (not _at_hand(store, plan), plan.training.seed, -plan.training.epochs))
-    others = [_judged(store, plan) for plan in plans(strong_decay(settings)) if _at_hand(store, plan)]
-    done: dict[tuple[str, int], Judged] = {}
+    beside = half_as_long(settings)
+    others = [plan for plan in plans(strong_decay(settings)) if _at_hand(store, plan)] + beside
+
+    def order(plan: NetworkPlan) -> tuple[bool, bool, int, int]:
+        return not _at_hand(store, plan), plan in beside, plan.training.seed, -plan.training.epochs
+
+    todo = sorted([*every, *others], key=order)
+    done: dict[str, Judged] = {}
     for own in engine.as_done(partial(_judged, store), todo, threads=settings.threads, gpus=1):
-        done[own.name, own.seed] = own
-        left = [plan for plan in every if (plan.data.name, plan.training.seed) not in done]
-        if not any(_at_hand(store, plan) for plan in left):  # one result for all that needs no training
-            names = [(plan.data.name, plan.training.seed) for plan in every]
-            yield _result(_by_set([done[name] for name in names if name in done]), left, others)
+        done[record_name(own.plan)] = own
+        left, later = ([plan for plan in some if record_name(plan) not in done] for some in (every, beside))
+        if not any(_at_hand(store, plan) for plan in (*left, *later)):  # one result for all that needs no training
+            known, compared = ([done[n] for n in map(record_name, some) if n in done] for some in (every, others))
+            yield _result(_by_set(known), left, compared, later)
 
 
 def time_left(done: Sequence[Judged], left: Sequence[NetworkPlan]) -> float | None:
@@ -117,15 +122,19 @@ def time_left(done: Sequence[Judged], left: Sequence[NetworkPlan]) -> float | No
     return float(sum(plan.training.epochs * known.get(plan.data.name, mean) for plan in left) * spent / shown)
 
 
-def _result(lines: Lines, left: Sequence[NetworkPlan], others: Sequence[Judged] = ()) -> Result:
-    """`others` are networks of the same data sets by another recipe: a table of their own."""
+def _result(
+    lines: Lines, left: Sequence[NetworkPlan], others: Sequence[Judged] = (), later: Sequence[NetworkPlan] = ()
+) -> Result:
+    """`others` are networks of the same data sets by other recipes, a table of their own; `left` and `later` are the
+    plans of lines and of other recipes that are not trained yet."""
     every = [own for runs in lines.values() for own in runs]
     shared = tuple(line for studies in shared_pairs(lines).values() for line in studies)
     tables = _tables(lines) | ({"literature": beside(lines, shared)} if shared else {})
     if compared := recipes(lines, others):
         tables["recipes"] = compared
-    seconds = time_left(every, left)
-    unfinished = [f"{plan.data.name}, seed {plan.training.seed}" for plan in left]
+    to_come = [*left, *later]
+    seconds = time_left(every, to_come)
+    unfinished = [f"{plan.data.name}, {_epochs(plan)}, seed {plan.training.seed}" for plan in to_come]
     missing = [f"Not trained yet, hence left out: {'; '.join(unfinished)}."] if unfinished else []
     drawn = figures(lines)
     counts = sorted({len(runs) for runs in lines.values()})
@@ -145,8 +154,8 @@ def _result(lines: Lines, left: Sequence[NetworkPlan], others: Sequence[Judged] 
         subsets=subsets(every),
         seconds=sum(own.seconds for own in every),
         part=any(plan.training.seed == min(own.seed for own in every) for plan in left),
-        kept=_kept([own for own in every if own.in_store]),
-        left=networks_left(len(left), f", about {seconds / 3600:.1f} hours" if seconds else ""),
+        kept=_kept([own for own in (*every, *others) if own.in_store]),
+        left=networks_left(len(to_come), f", about {seconds / 3600:.1f} hours" if seconds else ""),
     )
 
 
@@ -237,8 +246,12 @@ def _report_notes(every: Sequence[Judged]) -> list[str]:
 
 def trained_how(own: Judged) -> str:
     """'8 epochs, 20,000 images'."""
-    epochs = own.plan.training.epochs
-    return f"{epochs} epoch{'s' * (epochs > 1)}, {own.facts['images']:,} images"
+    return f"{_epochs(own.plan)}, {own.facts['images']:,} images"
+
+
+def _epochs(plan: NetworkPlan) -> str:
+    epochs = plan.training.epochs
+    return f"{epochs} epoch{'s' * (epochs > 1)}"
 
 
 def _line_title(name: str, runs: Sequence[Judged]) -> str:
