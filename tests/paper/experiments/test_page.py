@@ -103,6 +103,10 @@ def test_the_page_opens_with_the_papers_conclusions_each_decided_by_its_rows(tmp
                                          Statement("improves", least=0)) for name in ("mnist", "fashion")))  # fmt: skip
     page = results_page(tmp_path)
     assert "**The paper's 10 main conclusions: holding here 3, not holding 2, undecided 5.**" in page
+    brief = {line.split(": ")[0]: line for line in page.splitlines() if line.startswith("- What")}
+    assert list(brief) == ["- What the paper got right", "- What it did not", "- What we can't decide"]
+    assert brief["- What it did not"].endswith("extrapolation (6); Saturation is absent from ResNet18 (10).")
+    assert [line.count(" (") for line in brief.values()] == [3, 2, 5]
     assert page.index("better than its reputation") < page.index("**The rule**") < page.index("## X7")
     assert conclusion(page, "reputation")[2:4] == ["holds", "[X9](#x9) mean: U_max: 87.0 ± 0.2 % (at least 75: holds)"]
     assert conclusion(page, "overlap outweighs")[2] == "does not hold"

@@ -57,16 +57,19 @@ def largest_result(home: Path) -> dict[str, Any] | None:
 def _conclusions(experiments: list[dict[str, Any]]) -> str:
     """The paper's ten main conclusions, each judged by the rows that `printed.toml` says it rests on."""
     lines = ["| | the paper's conclusion | verdict | evidence | what would change it |", "|---|---|---|---|---|"]
-    verdicts = []
+    told: dict[str, list[str]] = {word: [] for word in (*STATEMENTS, UNDECIDED)}
     for number, conclusion in enumerate(printed("conclusion"), 1):
         judged = [one for rule in conclusion["rests_on"] for one in _evidence(experiments, rule)]
         beside = [one for rule in conclusion.get("beside", []) for one in _evidence(experiments, rule)]
         shown = _summary(judged) + "".join(f"; beside it, {words}" for _, words in beside)
-        verdicts.append(_conjunction([verdict for verdict, _ in judged]))
-        lines.append(_line(str(number), conclusion["text"], verdicts[-1], shown, conclusion["changes"]))
-    hold, fail, open_ = (verdicts.count(word) for word in (*STATEMENTS, UNDECIDED))
-    total = f"The paper's {len(verdicts)} main conclusions: holding here {hold}, not holding {fail}, undecided {open_}."
-    return f"**{total}**\n\n" + "\n".join(lines)
+        verdict = _conjunction([verdict for verdict, _ in judged])
+        told[verdict].append(f"{conclusion['text']} ({number})")
+        lines.append(_line(str(number), conclusion["text"], verdict, shown, conclusion["changes"]))
+    hold, fail, open_ = map(len, told.values())
+    total = f"{hold + fail + open_} main conclusions: holding here {hold}, not holding {fail}, undecided {open_}."
+    answers = zip(("What the paper got right", "What it did not", "What we can't decide"), told.values())
+    brief = "\n".join(f"- {words}: {'; '.join(texts)}." for words, texts in answers if texts)
+    return f"**The paper's {total}**\n\n{brief}\n\n" + "\n".join(lines)
 
 
 def _evidence(experiments: list[dict[str, Any]], rule: dict[str, Any]) -> list[tuple[str, str]]:
