@@ -14,7 +14,7 @@ from softscope.geometry import optimal_structure
 from softscope.head import Head
 from softscope.paper.claims.trained import check_skewness
 from softscope.paper.experiments.networks import NetworkPlan
-from softscope.paper.experiments.x03_weights import SCALES, Column, cosine_deviation, run
+from softscope.paper.experiments.x03_weights import SCALES, Column, _how_long, cosine_deviation, run
 from softscope.paper.nets import build
 from softscope.paper.nets.pretrained import Pretrained, Weights
 from softscope.runs import Store
@@ -128,3 +128,5 @@ def test_scale_overnight_trains_lenets_until_the_loss_is_flat_and_twenty_of_two_
     columns = SCALES["overnight"].columns
     assert [(column.plan.config["features"], column.runs) for column in columns] == [(4, 20), (16, 5), (32, 5), (16, 5)]
     assert all(column.plan.training.patience == 3 and column.plan.data.train is None for column in columns)
+    assert _how_long(columns[0].plan.training).startswith("until no loss of 3 epochs in a row is 1 % below")
+    assert _how_long(SCALES["smoke"].columns[0].plan.training) == "3 epochs"

@@ -182,7 +182,8 @@ def _result(settings: WeightSettings, store: Store, engine: Engine) -> Result:
     heads += [_head_row(group.title, group.trained[0], None, 0) for group in published]
     kept = ("network", "seed", "classes", "skewness", "similar")
     skewed = [{name: row[name] for name in kept} for row in heads if row["classes"] > 2]
-    words = texts("X3", runs=settings.runs, draws=settings.untrained)
+    training = next((column.plan.training for column in settings.columns), _TRAINING)
+    words = texts("X3", runs=settings.runs, draws=settings.untrained, how=_how_long(training), batch=training.batch)
     return Result(
         rows=[row for group in groups for row in _rows(group)],
         figures={"weights": weight_histograms(groups)},
@@ -192,6 +193,13 @@ def _result(settings: WeightSettings, store: Store, engine: Engine) -> Result:
         subsets=subsets(layer for _, own in layers for layer in own),
         seconds=sum(layer.seconds for _, own in layers for layer in own),
     )
+
+
+def _how_long(training: TrainSettings) -> str:
+    if training.patience:
+        until = f"until no loss of {training.patience} epochs in a row is 1 % below the lowest before them"
+        return f"{until} (at most {training.epochs} epochs)"
+    return f"{training.epochs} epochs" + " as for its other LeNets" * (training.epochs == 2)
 
 
 def _trained_layers(settings: WeightSettings, store: Store, engine: Engine) -> list[tuple[Column, list[Layer]]]:
