@@ -62,9 +62,9 @@ def test_without_labels_fit_takes_another_score_and_says_so_in_one_line(run, wor
     code, out, err = run(f"{line} -o {tmp_path}/g.safetensors")
     assert (code, err) == (
         0,
-        "softscope: warning: mahalanobis++: the training rows have no labels; vim is used instead\n",
+        "softscope: warning: mahalanobis++: the training rows have no labels; fdbd is used instead\n",
     )
-    assert "vim(" in out
+    assert "fdbd(" in out
 
 
 @pytest.mark.parametrize("line", [f"{FIT} --false-alarms five", "score guard.safetensors x.npy --on-bad=skip"])

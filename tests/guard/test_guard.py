@@ -378,7 +378,7 @@ def test_where_classes_have_no_spread_the_default_gives_way_and_says_so(world, t
     given, why = {"no labels": (rows, "have no labels"), "too few rows": (few, "fewer than 2 for each of 4 classes")}[
         train
     ]
-    with pytest.warns(UserWarning, match=rf"mahalanobis\+\+: the training rows .*{why}; vim is used instead"):
+    with pytest.warns(UserWarning, match=rf"mahalanobis\+\+: the training rows .*{why}; fdbd is used instead"):
         guard = Guard.fit(world.head, given, world.calibration, false_alarms=0.1)
     assert guard.estimator.info.name == UNLABELLED_DEFAULT
     assert guard.alarms(world.calibration).mean() <= 0.1

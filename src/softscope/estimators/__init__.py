@@ -50,7 +50,7 @@ __all__ = [
 #: rule that names it, written before the numbers (X13).
 DEFAULT = "mahalanobis++"
 #: What the same rule names among the scores that need no labels.
-UNLABELLED_DEFAULT = "vim"
+UNLABELLED_DEFAULT = "fdbd"
 
 
 def default_estimator(train: Any = None) -> Estimator:
