@@ -69,7 +69,8 @@ def _conclusions(experiments: list[dict[str, Any]]) -> str:
     total = f"{hold + fail + open_} main conclusions: holding here {hold}, not holding {fail}, undecided {open_}."
     answers = zip(("What the paper got right", "What it did not", "What we can't decide"), told.values())
     brief = "\n".join(f"- {words}: {'; '.join(texts)}." for words, texts in answers if texts)
-    return f"**The paper's {total}**\n\n{brief}\n\n" + "\n".join(lines)
+    ours = "By our networks, most of them trained more briefly than the paper's: what would change it is said below."
+    return f"**The paper's {total}** {ours}\n\n{brief}\n\n" + "\n".join(lines)
 
 
 def _evidence(experiments: list[dict[str, Any]], rule: dict[str, Any]) -> list[tuple[str, str]]:
@@ -121,11 +122,12 @@ def _overview(experiments: list[dict[str, Any]]) -> str:
 
 
 def _section(kept: dict[str, Any]) -> str:
+    cores = kept["provenance"]["machine"]["cores"]
     left = [f"*Not complete: {kept['left']} to come.*"] if kept.get("left") else []
     parts = [
         f"## {kept['id']}",
         f"**{kept['title']}** ({', '.join(f'`{name}`' for name in kept['figures'])}). `{kept['command']}`, "
-        f"{_time(kept)} on {kept['provenance']['machine']['cores']} cores.",
+        f"{_time(kept)} on {cores} core{'s' * (cores > 1)}.",
         *left,
         _table(kept["rows"]),
         *_shown(kept),
